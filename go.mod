@@ -1,0 +1,3 @@
+module github.com/mpitrace/mpitrace
+
+go 1.26
