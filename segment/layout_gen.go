@@ -8,7 +8,7 @@ import "structs"
 const (
 	VersionMajor        = 1
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0x82e3817d3317822a
+	LayoutHash   uint64 = 0x7c98c46ca058d117
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -82,7 +82,7 @@ const (
 
 // SiteFlag values.
 const (
-	SiteFlagCallback = 1 // called by the application from inside a callback of MPI
+	SiteFlagCallback = 1 // called by the application from inside a callback of MPI: its time is part of the outer call's too
 	SiteFlagOther    = 2 // the row that holds all call sites of this function beyond the table
 	SiteFlagBinding  = 4 // the address lies in a binding library: the frames outside it could not be found
 )
@@ -177,8 +177,8 @@ type RawSection struct {
 // RawThread: State of a shard. A shard is written by one thread at a time and handed on when that thread ends; the last one (overflow = 1) is shared and updated atomically.
 type RawThread struct {
 	_                 structs.HostLayout
-	Sequence          uint32 // odd while the call in progress is being written
-	Call              uint32 // function in progress (enum call), 0 outside MPI
+	Details           uint32 // 1 if comm_handle, peer and tag belong to the call in progress
+	Call              uint32 // function in progress (enum call), 0 outside MPI; a reader that finds call and enter_ticks unchanged after reading the fields around them has a consistent record
 	Address           uint64 // call site in progress: return address
 	EnterTicks        uint64 // when it was entered
 	CommHandle        uint64 // handle of its communicator, as in struct comm; 0 if it has none
@@ -215,7 +215,7 @@ type RawSite struct {
 	Stack        uint16 // entry of STACKS plus 1, 0 if none
 	Calls        uint64 // calls counted
 	Ticks        uint64 // time inside them, in ticks of the clock
-	Bytes        uint64 // payload: sent plus received by this rank; of a nonblocking receive what arrived, added when it completes
+	Bytes        uint64 // payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md)
 	MaxTicks     uint64 // longest call
 	RequestTicks uint64 // of the requests started here: time from the start call to the return of the completing call
 }
@@ -423,7 +423,7 @@ var placements = map[string]struct {
 		{"Reserved3", 8, 56},
 	}},
 	"RawThread": {512, []placement{
-		{"Sequence", 4, 0},
+		{"Details", 4, 0},
 		{"Call", 4, 4},
 		{"Address", 8, 8},
 		{"EnterTicks", 8, 16},

@@ -7,7 +7,7 @@
 
 #define MPITRACE_SEGMENT_MAJOR 1
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x82e3817d3317822a)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x7c98c46ca058d117)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -80,7 +80,7 @@ enum mt_module_flag {
 };
 
 enum mt_site_flag {
-    MPITRACE_SITE_FLAG_CALLBACK = 1, /* called by the application from inside a callback of MPI */
+    MPITRACE_SITE_FLAG_CALLBACK = 1, /* called by the application from inside a callback of MPI: its time is part of the outer call's too */
     MPITRACE_SITE_FLAG_OTHER = 2, /* the row that holds all call sites of this function beyond the table */
     MPITRACE_SITE_FLAG_BINDING = 4, /* the address lies in a binding library: the frames outside it could not be found */
 };
@@ -240,8 +240,8 @@ _Static_assert(offsetof(struct mt_seg_section, reserved3) == 56, "section.reserv
 
 /* State of a shard. A shard is written by one thread at a time and handed on when that thread ends; the last one (overflow = 1) is shared and updated atomically. */
 struct mt_seg_thread {
-    uint32_t sequence; /* odd while the call in progress is being written */
-    uint32_t call; /* function in progress (enum call), 0 outside MPI */
+    uint32_t details; /* 1 if comm_handle, peer and tag belong to the call in progress */
+    uint32_t call; /* function in progress (enum call), 0 outside MPI; a reader that finds call and enter_ticks unchanged after reading the fields around them has a consistent record */
     uint64_t address; /* call site in progress: return address */
     uint64_t enter_ticks; /* when it was entered */
     uint64_t comm_handle; /* handle of its communicator, as in struct comm; 0 if it has none */
@@ -267,7 +267,7 @@ struct mt_seg_thread {
     uint8_t padding[344];
 };
 _Static_assert(sizeof(struct mt_seg_thread) == 512, "thread");
-_Static_assert(offsetof(struct mt_seg_thread, sequence) == 0, "thread.sequence");
+_Static_assert(offsetof(struct mt_seg_thread, details) == 0, "thread.details");
 _Static_assert(offsetof(struct mt_seg_thread, call) == 4, "thread.call");
 _Static_assert(offsetof(struct mt_seg_thread, address) == 8, "thread.address");
 _Static_assert(offsetof(struct mt_seg_thread, enter_ticks) == 16, "thread.enter_ticks");
@@ -302,7 +302,7 @@ struct mt_seg_site {
     uint16_t stack; /* entry of STACKS plus 1, 0 if none */
     uint64_t calls; /* calls counted */
     uint64_t ticks; /* time inside them, in ticks of the clock */
-    uint64_t bytes; /* payload: sent plus received by this rank; of a nonblocking receive what arrived, added when it completes */
+    uint64_t bytes; /* payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md) */
     uint64_t max_ticks; /* longest call */
     uint64_t request_ticks; /* of the requests started here: time from the start call to the return of the completing call */
 };

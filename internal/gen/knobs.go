@@ -44,8 +44,9 @@ func readKnobs(path string) (*knobs, error) {
 func (k *knobs) emit(out output) {
 	var c, g, d bytes.Buffer
 	fmt.Fprintf(&c, "/* %s */\n#ifndef MPITRACE_KNOBS_GEN_H\n#define MPITRACE_KNOBS_GEN_H\n\n", notice)
-	c.WriteString("/* X(field, environment variable, default) of every knob that the ranks read */\n#define MPITRACE_KNOBS(X)")
-	fmt.Fprintf(&g, "// %s\n\n// Package knobs lists the settings of spec/knobs.json.\npackage knobs\n\n// Knob is one setting.\ntype Knob struct {\nName string // as in the spec\nEnv string // environment variable\nFlag string // flag of mpitrace run, empty if it has none\nType string\nDefault string\nValues []string // of an enum\nMin, Max int64 // of an int, if Max is not 0\nSide string // shim, run or internal\nDoc string\n}\n\n// All is every setting, in the order of the spec.\nvar All = []Knob{\n")
+	c.WriteString("/* X(field, environment variable, default) of every knob that the ranks read */\n")
+	c.WriteString("#define MPITRACE_KNOBS(X)")
+	fmt.Fprintf(&g, "// %s\n\n// Package knobs lists the settings of spec/knobs.json.\npackage knobs\n\n// Knob is one setting.\ntype Knob struct {\nName string // as in the spec\nEnv string // environment variable\nFlag string // flag of mpitrace run, empty if it has none\nType string\nDefault string\nValues []string // of an enum\nMin, Max int64 // of an int, if Max is not 0\nSide string // shim, run or internal\nDoc string\n}\n\n// All is every setting, in the order of the spec.\nvar All = []Knob{\n", notice)
 	fmt.Fprintf(&d, "<!-- %s -->\n# Settings\n\nEvery setting is an environment variable; those with a flag can be given to `mpitrace run`, which hands them to all ranks. An unknown `MPITRACE_` variable is named once by rank 0.\n\n| variable | flag | values | default | meaning |\n|---|---|---|---|---|\n", notice)
 	for _, n := range k.Knobs {
 		env := "MPITRACE_" + strings.ToUpper(n.Name)

@@ -1,0 +1,28 @@
+/* abi.h: what differs between the MPI ABIs, for the one that this file is
+ * compiled for (MT_ABI_OPENMPI or MT_ABI_MPICH defined as 1). No mpi.h is
+ * needed; c/test/abi_facts.c compares every fact with each installed mpi.h.
+ * Holds types, constants and the layout of MPI_Status; no function of MPI. */
+#ifndef MPITRACE_ABI_H
+#define MPITRACE_ABI_H
+
+#include <stdint.h>
+
+typedef intptr_t MT_Aint;
+typedef int64_t MT_Count;
+typedef int64_t MT_Offset;
+typedef int MT_Fint;
+typedef void *MT_File;
+
+#if MT_ABI_OPENMPI
+#include "openmpi.h"
+#elif MT_ABI_MPICH
+#include "mpich.h"
+#else
+#error "define MT_ABI_OPENMPI or MT_ABI_MPICH as 1"
+#endif
+
+#define MT_SUCCESS 0
+#define MT_UNDEFINED (-32766)
+#define MT_THREAD_MULTIPLE 3
+
+#endif

@@ -1,0 +1,56 @@
+/* mpich.h: the common ABI of MPICH 3.1 and later, Intel MPI, MVAPICH and Cray
+ * MPI (https://www.mpich.org/abi/). Handles are integers. */
+#ifndef MPITRACE_ABI_MPICH_H
+#define MPITRACE_ABI_MPICH_H
+
+#define MT_NAME(function) mt_mpich_##function
+
+typedef int MT_Comm;
+typedef int MT_Datatype;
+typedef int MT_Errhandler;
+typedef int MT_Group;
+typedef int MT_Info;
+typedef int MT_Message;
+typedef int MT_Op;
+typedef int MT_Request;
+typedef int MT_Session;
+typedef int MT_Win;
+
+#define MT_U64(handle) ((uint64_t)(uint32_t)(handle))
+
+struct mt_mpich_status {
+    int count_lo;
+    int count_hi_and_cancelled;
+    int source;
+    int tag;
+    int error;
+};
+typedef struct mt_mpich_status MT_Status;
+
+#define MT_STATUS_IGNORE ((MT_Status *)1)
+#define MT_IN_PLACE ((void *)-1)
+#define MT_ANY_SOURCE (-2)
+#define MT_PROC_NULL (-1)
+#define MT_ROOT (-3)
+#define MT_GRAPH 1
+#define MT_CART 2
+#define MT_DIST_GRAPH 3
+
+#define MT_COMM_WORLD ((MT_Comm)0x44000000)
+#define MT_COMM_SELF ((MT_Comm)0x44000001)
+#define MT_COMM_NULL ((MT_Comm)0x04000000)
+#define MT_REQUEST_NULL ((MT_Request)0x2c000000)
+
+/* Payload bytes that the operation behind a status moved. */
+static inline int64_t mt_status_bytes(const MT_Status *s)
+{
+    return (int64_t)(((uint64_t)((uint32_t)s->count_hi_and_cancelled >> 1) << 32) |
+                     (uint32_t)s->count_lo);
+}
+
+static inline int mt_status_cancelled(const MT_Status *s)
+{
+    return s->count_hi_and_cancelled & 1;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* base.h: attributes and small helpers that every C file may use. It knows
+ * nothing of MPI and nothing of the folders above it. */
+#ifndef MPITRACE_BASE_H
+#define MPITRACE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define mt_likely(x) __builtin_expect(!!(x), 1)
+#define mt_unlikely(x) __builtin_expect(!!(x), 0)
+
+/* slow paths: kept out of the callers' prologues and instruction cache */
+#define MT_COLD __attribute__((noinline, cold))
+#define MT_HOT __attribute__((hot))
+#define MT_INLINE static inline __attribute__((always_inline))
+
+#define MPITRACE_VERSION "0.1.0"
+
+/* Index of the highest set bit plus one, 0 for 0: the histogram bin of v. */
+MT_INLINE unsigned mt_bin(uint64_t v, unsigned bins)
+{
+    unsigned b = v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
+    return b < bins ? b : bins - 1;
+}
+
+/* A multiplicative hash of 64 bits (Knuth, TAOCP 3, 6.4): the upper bits mix
+ * best, so callers shift the result right. */
+MT_INLINE uint64_t mt_hash(uint64_t v)
+{
+    return v * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+#endif

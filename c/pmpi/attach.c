@@ -1,0 +1,254 @@
+/* attach.c: finds the MPI library behind us, tells which ABI it has, and sets
+ * the slots that the exported entries jump through.
+ *
+ * Happens at the first call of any MPI function, not when the library is
+ * loaded: a process that never calls MPI pays nothing, and an MPI that comes
+ * with dlopen (mpi4py) is there by then. Before MPI_Init the gate is closed
+ * and every wrapper forwards. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../abi/openmpi.h"
+#include "../gen/tables.h"
+#include "../probe/call.h"
+#include "state.h"
+
+void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
+static void *mt_library; /* handle of an MPI that RTLD_NEXT does not see */
+static bool mt_attached;
+
+struct mt_openmpi_handles mt_openmpi_handles;
+
+/* The next definition of a symbol behind us, or that of a dlopened MPI. */
+void *mt_attach_symbol(const char *name)
+{
+    void *p = dlsym(RTLD_NEXT, name);
+    if (p == NULL && mt_library != NULL) {
+        p = dlsym(mt_library, name);
+    }
+    return p;
+}
+
+bool mt_attach_mapped(void)
+{
+    void *value = NULL;
+    return mt_module_provider("PMPI_Init", &value) != NULL;
+}
+
+int mt_attach_initialized(void)
+{
+    void *value = NULL;
+    int flag = 0;
+    if (mt_attached ||
+        mt_module_provider("PMPI_Initialized", &value) == NULL) {
+        return 0;
+    }
+    ((int (*)(int *))value)(&flag);
+    return flag;
+}
+
+uint32_t mt_attach_count(void)
+{
+    uint32_t n = 0;
+    for (uint32_t id = 0; id < MPITRACE_CALL_LIMIT; id++) {
+        n += mt_real_mpi[id] != NULL;
+    }
+    return n;
+}
+
+/* Fills both tables of real functions. The reference that RTLD_NOLOAD takes
+ * keeps a dlopened MPI mapped: our tables point into it. */
+static void mt_attach_find(void)
+{
+    if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
+        void *value = NULL;
+        const char *path = mt_module_provider("PMPI_Init", &value);
+        mt_library =
+            path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    }
+    for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
+        char name[64] = "P";
+        strncat(name, mt_call_name(id), sizeof(name) - 2);
+        if (name[1] == '\0') {
+            continue;
+        }
+        mt_real_mpi[id] = mt_attach_symbol(name + 1);
+        mt_real_pmpi[id] = mt_attach_symbol(name);
+        if (mt_real_pmpi[id] == NULL) {
+            mt_real_pmpi[id] = mt_real_mpi[id];
+        }
+        mt_process.chained |= mt_real_mpi[id] != mt_real_pmpi[id];
+    }
+}
+
+/* The family by the library's own words; MPI_Get_library_version may be called
+ * before MPI_Init (MPI 4.1, 9.1.1). */
+static uint32_t mt_attach_family(void)
+{
+    char text[8192] = "";
+    int length = 0;
+    int (*version)(char *, int *) =
+        (int (*)(char *, int *))mt_real_pmpi[MPITRACE_CALL_Get_library_version];
+    if (version == NULL || mt_attach_symbol("MPI_Abi_get_version") != NULL) {
+        return MPITRACE_MPI_FAMILY_UNKNOWN;
+    }
+    version(text, &length);
+    text[sizeof(text) - 1] = '\0';
+    size_t line = strcspn(text, "\n");
+    snprintf(mt_process.mpi_version, sizeof(mt_process.mpi_version), "%.*s",
+             (int)line, text);
+    if (strncmp(text, "Open MPI", 8) == 0 &&
+        mt_attach_symbol("ompi_mpi_comm_world") != NULL) {
+        return MPITRACE_MPI_FAMILY_OPENMPI;
+    }
+    static const char *const mpich[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
+                                        "CRAY MPICH", "ParaStation MPI"};
+    for (size_t i = 0; i < sizeof(mpich) / sizeof(mpich[0]); i++) {
+        if (strstr(text, mpich[i]) != NULL) {
+            return MPITRACE_MPI_FAMILY_MPICH;
+        }
+    }
+    return MPITRACE_MPI_FAMILY_UNKNOWN;
+}
+
+/* A data symbol: the program's own copy where the linker made one (copy
+ * relocation), which is what the library itself then uses. */
+static void *mt_attach_data(const char *name)
+{
+    void *p = dlsym(RTLD_DEFAULT, name);
+    return p != NULL ? p : mt_attach_symbol(name);
+}
+
+static void mt_attach_openmpi_handles(void)
+{
+    struct mt_openmpi_handles *h = &mt_openmpi_handles;
+    h->comm_world = mt_attach_data("ompi_mpi_comm_world");
+    h->comm_self = mt_attach_data("ompi_mpi_comm_self");
+    h->comm_null = mt_attach_data("ompi_mpi_comm_null");
+    h->request_null = mt_attach_data("ompi_request_null");
+    h->datatype_null = mt_attach_data("ompi_mpi_datatype_null");
+    h->group_null = mt_attach_data("ompi_mpi_group_null");
+    h->message_no_proc = mt_attach_data("ompi_message_no_proc");
+}
+
+/* Points every slot whose function the library has at its wrapper, or straight
+ * at the library when nothing is to be measured. */
+static void mt_attach_slots(const int32_t *table)
+{
+    for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
+        if (mt_real_mpi[id] == NULL) {
+            continue;
+        }
+        void *mpi = mt_real_mpi[id], *pmpi = mt_real_pmpi[id];
+        if (table != NULL) {
+            mpi = (void *)(mt_table_origin + table[id]);
+            pmpi = mt_process.chained
+                       ? (void *)(mt_table_origin + mt_table_pmpi_mark[id])
+                       : mpi;
+        }
+        __atomic_store_n(&mt_slots_pmpi[id], pmpi, __ATOMIC_RELEASE);
+        __atomic_store_n(&mt_slots_mpi[id], mpi, __ATOMIC_RELEASE);
+    }
+}
+
+void mt_attach_detach_all(void)
+{
+    mt_attach_slots(NULL);
+}
+
+/* Where a call goes. A library that calls itself gets its own function, also
+ * where a translation layer has loaded two MPI libraries. */
+static void *mt_attach_forward(uint32_t id, uintptr_t address,
+                               bool by_pmpi_name)
+{
+    if (mt_library_count() > 1 &&
+        mt_module_own_symbol(address, "PMPI_Init") != NULL) {
+        void *own = mt_module_own_symbol(address, mt_call_name(id));
+        if (own != NULL) {
+            return own;
+        }
+    }
+    return by_pmpi_name ? mt_real_pmpi[id] : mt_real_mpi[id];
+}
+
+static void mt_attach_once(void)
+{
+    mt_cold_lock();
+    if (!mt_attached) {
+        mt_attach_find();
+        mt_process.family = mt_attach_family();
+        mt_ops.forward = mt_attach_forward;
+        mt_ops.caller = mt_module_caller;
+        const char *mode = getenv("MPITRACE_MODE");
+        bool off = mode != NULL && strcmp(mode, "off") == 0;
+        const int32_t *table = NULL;
+        if (off) {
+            table = NULL;
+        } else if (mt_process.family == MPITRACE_MPI_FAMILY_OPENMPI) {
+            mt_attach_openmpi_handles();
+            table = mt_table_openmpi;
+        } else if (mt_process.family == MPITRACE_MPI_FAMILY_MPICH) {
+            table = mt_table_mpich;
+        } else if (mt_real_mpi[MPITRACE_CALL_Init] != NULL) {
+            mt_say("this MPI library is not known (%s): nothing is measured; "
+                   "known are Open MPI 4 and 5 and the MPICH ABI family",
+                   mt_process.mpi_version[0] != '\0' ? mt_process.mpi_version
+                                                     : "it gives no version");
+        }
+        mt_attach_slots(table);
+        mt_attached = true;
+    }
+    mt_cold_unlock();
+}
+
+/* Called by an entry whose slot is empty; returns where to jump. A function
+ * that the MPI library lacks ends the program as the dynamic linker would have
+ * ended it without us. */
+void *mt_attach(uint32_t id, bool by_pmpi_name)
+{
+    mt_attach_once();
+    void *target = by_pmpi_name ? mt_slots_pmpi[id] : mt_slots_mpi[id];
+    if (target == NULL) {
+        fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s%s\n",
+                program_invocation_name, by_pmpi_name ? "P" : "",
+                mt_call_name(id));
+        _exit(127);
+    }
+    return target;
+}
+
+/* ---- functions of the library that the spec does not have ---- */
+
+struct mt_unknown {
+    unsigned count;
+    char first[64];
+};
+
+static void mt_attach_check(const char *name, void *arg)
+{
+    struct mt_unknown *u = arg;
+    bool mpi = strncmp(name, "MPI_", 4) == 0 && name[4] >= 'A' &&
+               name[4] <= 'Z' && strpbrk(name, "abcdefghijklmnopqrstuvwxyz");
+    if (mpi && !mt_call_known(name)) {
+        if (u->count++ == 0) {
+            snprintf(u->first, sizeof(u->first), "%s", name);
+        }
+    }
+}
+
+void mt_attach_report_unknown(void)
+{
+    struct mt_unknown u = {0};
+    mt_module_each_symbol((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init],
+                          mt_attach_check, &u);
+    if (u.count > 0) {
+        mt_say_once("the MPI library exports %u functions that this version "
+                    "does not know (%s%s): they are not counted",
+                    u.count, u.first, u.count > 1 ? ", ..." : "");
+    }
+}

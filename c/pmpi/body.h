@@ -1,0 +1,244 @@
+/* body.h: what each class of MPI function counts, for the wrappers that
+ * internal/gen writes. Included once per ABI by gen/wrappers.gen.c.
+ *
+ * Functions here run between mt_stop and mt_leave of a call that succeeded,
+ * so its arguments are valid; arguments that MPI does not read on this rank
+ * (a receive count on a rank that is not the root, say) are not touched. */
+#ifndef MPITRACE_PMPI_BODY_H
+#define MPITRACE_PMPI_BODY_H
+
+#include "handles.h"
+#include "lifecycle.h"
+
+/* Set once MPI_Cancel was called: statuses are asked only from then on. */
+extern uint32_t mt_cancel_used;
+
+MT_INLINE bool mt_was_cancelled(const MT_Status *status)
+{
+    return mt_unlikely(mt_cancel_used != 0) && mt_status_cancelled(status) != 0;
+}
+
+/* ---- point to point ---- */
+
+MT_INLINE void mt_body_send(struct mt_call *call, MT_Comm comm, int dest,
+                            int64_t count, MT_Datatype type)
+{
+    if (mt_likely(dest != MT_PROC_NULL)) {
+        mt_count_sent(call, MT_U64(comm), dest, count, MT_U64(type));
+    }
+}
+
+MT_INLINE void mt_body_recv(struct mt_call *call, MT_Comm comm,
+                            const MT_Status *status, MT_Datatype type)
+{
+    if (mt_likely(status->source != MT_PROC_NULL)) {
+        mt_count_received(call, MT_U64(comm), status->source,
+                          mt_status_bytes(status), MT_U64(type));
+    }
+}
+
+MT_INLINE void mt_body_isend(struct mt_call *call, MT_Comm comm, int dest,
+                             int64_t count, MT_Datatype type,
+                             const MT_Request *request)
+{
+    uint16_t kind = MT_REQUEST_SEND;
+    uint64_t before = call->bytes;
+    if (mt_unlikely(dest == MT_PROC_NULL)) {
+        kind |= MT_REQUEST_PEERLESS;
+    }
+    mt_body_send(call, comm, dest, count, type);
+    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), dest,
+                      call->bytes - before, MT_U64(type));
+}
+
+MT_INLINE void mt_body_irecv(struct mt_call *call, MT_Comm comm, int source,
+                             int64_t count, MT_Datatype type,
+                             const MT_Request *request)
+{
+    struct mt_shard *shard = call->shard;
+    const struct mt_type_cached *t = mt_type(shard, MT_U64(type));
+    uint16_t kind = MT_REQUEST_RECV;
+    if (mt_unlikely(source == MT_PROC_NULL)) {
+        kind |= MT_REQUEST_PEERLESS;
+    }
+    shard->type_totals[t->index].calls++;
+    mt_count_comm(call, MT_U64(comm));
+    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), source,
+                      (uint64_t)(count * t->size), MT_U64(type));
+}
+
+/* A persistent request is made; its payload counts when it is started. */
+MT_INLINE void mt_body_persistent(struct mt_call *call, uint16_t direction,
+                                  MT_Comm comm, int peer, int64_t count,
+                                  MT_Datatype type, const MT_Request *request)
+{
+    uint16_t kind = direction | MT_REQUEST_PERSISTENT;
+    int64_t size = mt_type(call->shard, MT_U64(type))->size;
+    if (peer == MT_PROC_NULL) {
+        kind |= MT_REQUEST_PEERLESS;
+    }
+    mt_count_comm(call, MT_U64(comm));
+    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), peer,
+                      (uint64_t)(count * size), MT_U64(type));
+}
+
+/* A request that only has to be followed (collective, one-sided, file). */
+MT_INLINE void mt_body_request(struct mt_call *call, uint16_t kind,
+                               const MT_Request *request)
+{
+    mt_request_insert(call, MT_U64(*request), kind, 0, -1, call->bytes, 0);
+}
+
+/* ---- completion ---- */
+
+MT_INLINE void mt_body_completed(struct mt_call *call,
+                                 const struct mt_pending *pending,
+                                 const MT_Status *status)
+{
+    if (pending->slot < 0) {
+        return;
+    }
+    bool receive = mt_request_is_receive(pending);
+    mt_request_complete(call, pending, receive ? status->source : -1,
+                        receive ? mt_status_bytes(status) : -1,
+                        mt_was_cancelled(status));
+}
+
+/* All n requests may have completed; with a status per request. */
+MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
+                                 int i, const MT_Status *status)
+{
+    mt_body_completed(call, &array->pending[i], status);
+}
+
+MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
+                                 int n, const MT_Request *requests, bool failed)
+{
+    for (int i = 0; i < n; i++) {
+        /* on failure, those completed have lost their handle */
+        if (mt_unlikely(failed) &&
+            MT_U64(requests[i]) == array->pending[i].handle) {
+            continue;
+        }
+        mt_body_array_one(call, array, i,
+                          &array->statuses[i]);
+    }
+}
+
+/* Of Waitsome and Testsome: outcount entries, statuses packed. */
+MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
+                                  int outcount, const int *indices)
+{
+    for (int i = 0; outcount != MT_UNDEFINED && i < outcount; i++) {
+        mt_body_array_one(call, array, indices[i],
+                          &array->statuses[i]);
+    }
+}
+
+/* ---- collectives: the rank's own share, docs/measurements.md ---- */
+
+MT_INLINE uint64_t mt_type_bytes(struct mt_call *call, int64_t count,
+                                 MT_Datatype type)
+{
+    return (uint64_t)(count * mt_type(call->shard, MT_U64(type))->size);
+}
+
+/* Processes that data goes to: the remote group of an intercommunicator. */
+MT_INLINE int mt_comm_processes(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm(call->shard, MT_U64(comm))->peers;
+}
+
+MT_INLINE int mt_comm_size(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm(call->shard, MT_U64(comm))->size;
+}
+
+MT_INLINE int mt_comm_rank(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm(call->shard, MT_U64(comm))->rank;
+}
+
+MT_INLINE int mt_comm_degree(struct mt_call *call, MT_Comm comm)
+{
+    struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
+    return mt_likely(c->neighbours >= 0) ? c->neighbours
+                                         : MT_NAME(comm_neighbours)(c);
+}
+
+/* This rank is the root: by rank, or MPI_ROOT in an intercommunicator. */
+MT_INLINE bool mt_is_root(struct mt_call *call, MT_Comm comm, int root)
+{
+    const struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
+    return root == MT_ROOT || (c->inter == 0 && root == c->rank);
+}
+
+#define MT_SUM(name, type)                                                   \
+    MT_INLINE int64_t name(const type *counts, int n)                        \
+    {                                                                        \
+        int64_t sum = 0;                                                     \
+        for (int i = 0; i < n; i++) {                                        \
+            sum += counts[i];                                                \
+        }                                                                    \
+        return sum;                                                          \
+    }
+MT_SUM(mt_sum_int, int)
+MT_SUM(mt_sum_count, MT_Count)
+#define mt_sum(counts, n)                                                    \
+    _Generic((counts), const int *: mt_sum_int, const MT_Count *: mt_sum_count)( \
+        counts, n)
+
+#define MT_SUM_TYPES(name, type)                                             \
+    MT_INLINE uint64_t name(struct mt_call *call, const type *counts,        \
+                            const MT_Datatype *types, int n)                 \
+    {                                                                        \
+        uint64_t sum = 0;                                                    \
+        for (int i = 0; i < n; i++) {                                        \
+            if (counts[i] > 0) {                                             \
+                sum += mt_type_bytes(call, counts[i], types[i]);             \
+            }                                                                \
+        }                                                                    \
+        return sum;                                                          \
+    }
+MT_SUM_TYPES(mt_sum_types_int, int)
+MT_SUM_TYPES(mt_sum_types_count, MT_Count)
+#define mt_sum_types(call, counts, types, n)                                 \
+    _Generic((counts), const int *: mt_sum_types_int,                        \
+             const MT_Count *: mt_sum_types_count)(call, counts, types, n)
+
+/* Ends a collective whose share is bytes of type (a handle, or 0). */
+MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, uint64_t bytes,
+                            uint64_t type)
+{
+    mt_count_collective(call, MT_U64(comm), bytes, type);
+}
+
+/* Payload that the call itself does not carry: a persistent collective's is
+ * remembered by its request and counted at MPI_Start. */
+MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm,
+                                 uint64_t bytes, const MT_Request *request)
+{
+    mt_count_comm(call, MT_U64(comm));
+    mt_request_insert(call, MT_U64(*request),
+                      MT_REQUEST_OTHER | MT_REQUEST_PERSISTENT, MT_U64(comm),
+                      -1, bytes, 0);
+}
+
+/* FNV-1a of a string tag. */
+MT_INLINE uint64_t mt_text_hash(const char *text)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (; text != NULL && *text != '\0'; text++) {
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    }
+    return h;
+}
+
+static const struct mt_family_ops MT_NAME(family) = {
+    .world_begin = MT_NAME(world_begin),
+    .world_end = MT_NAME(world_end),
+    .query_thread_level = MT_NAME(query_thread_level),
+    .is_spawned = MT_NAME(is_spawned),
+};
+
+#endif

@@ -1,0 +1,49 @@
+/* handles.h: what the wrappers of one ABI need to know of its handles. Compiled
+ * once per ABI, like handles.c and gen/wrappers.gen.c. */
+#ifndef MPITRACE_PMPI_HANDLES_H
+#define MPITRACE_PMPI_HANDLES_H
+
+#include "../abi/abi.h"
+#include "../probe/request.h"
+#include "state.h"
+
+/* The functions of the MPI library under their PMPI_ names. */
+extern void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
+
+/* A PMPI function with its type: MT_PMPI(Comm_size, MT_Comm, int *)(c, &n). */
+#define MT_PMPI(name, ...)                                                   \
+    ((int (*)(__VA_ARGS__))mt_real_pmpi[MPITRACE_CALL_##name])
+#define MT_HAS(name) (mt_real_pmpi[MPITRACE_CALL_##name] != NULL)
+
+/* After MPI_Init: sizes, MPI_COMM_WORLD and _SELF, rank maps. */
+void MT_NAME(world_begin)(void);
+/* Before MPI_Finalize: gives back what world_begin took. */
+void MT_NAME(world_end)(void);
+/* After MPI_Session_init: ranks relative to mpi://WORLD. */
+void MT_NAME(session_begin)(MT_Session session);
+void MT_NAME(session_end)(void);
+
+/* A communicator was made from parent (MT_COMM_NULL: from a group). */
+void MT_NAME(comm_made)(MT_Comm parent, MT_Comm made, uint32_t created_by,
+                        uint64_t salt);
+/* One whose handle may not be used yet: a duplicate of parent. */
+void MT_NAME(comm_duplicated)(MT_Comm parent, MT_Comm made,
+                              uint32_t created_by);
+/* Out-degree of a topology; 0 without one. */
+int32_t MT_NAME(comm_neighbours)(struct mt_comm *comm);
+void MT_NAME(query_thread_level)(void);
+bool MT_NAME(is_spawned)(void);
+
+/* What a call on an array of requests needs: the requests as they were, and
+ * statuses, the caller's or the thread's own. */
+struct mt_array {
+    struct mt_pending *pending;
+    MT_Status *statuses;
+};
+
+/* Notes n requests before the MPI library may complete them; false: no memory,
+ * the call is not followed. */
+bool MT_NAME(array_begin)(struct mt_array *array, int n,
+                          const MT_Request *requests, MT_Status *given);
+
+#endif

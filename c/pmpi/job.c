@@ -1,0 +1,148 @@
+/* job.c: which job, which MPI_COMM_WORLD, which node and process this is; from
+ * /proc and the launcher's environment. */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "state.h"
+
+static ssize_t mt_file_text(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    text[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+/* Field 22 of /proc/PID/stat; the name in field 2 may hold anything. */
+static unsigned long long mt_start_of(unsigned pid)
+{
+    char path[64], text[1024];
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    if (mt_file_text(path, text, sizeof(text)) <= 0) {
+        return 0;
+    }
+    const char *p = strrchr(text, ')');
+    for (int field = 2; p != NULL && field < 22; field++) {
+        p = strchr(p + 1, ' ');
+    }
+    return p != NULL ? strtoull(p, NULL, 10) : 0;
+}
+
+unsigned long long mt_process_start(void)
+{
+    static unsigned long long start;
+    if (start == 0) {
+        start = mt_start_of((unsigned)getpid());
+    }
+    return start;
+}
+
+const char *mt_process_executable(void)
+{
+    static char path[512];
+    if (path[0] == '\0') {
+        ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+        path[n > 0 ? n : 0] = '\0';
+    }
+    return path;
+}
+
+/* Keeps letters, digits, '.', '-' and '_': the job id becomes a file name. */
+static void mt_job_clean(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c) && strchr(".-_", *c) == NULL) {
+            *c = '_';
+        }
+    }
+    if (text[0] == '.') {
+        text[0] = '_';
+    }
+}
+
+static void mt_job_id(struct mt_seg_header *h)
+{
+    const char *given = mt_process.knobs.job_id;
+    const char *slurm = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    const char *pmix = getenv("PMIX_NAMESPACE");
+    size_t size = sizeof(h->job);
+    if (given[0] != '\0') {
+        snprintf(h->job, size, "%s", given);
+    } else if (slurm != NULL && step != NULL) {
+        snprintf(h->job, size, "slurm-%s.%s", slurm, step);
+    } else if (pmix != NULL) {
+        snprintf(h->job, size, "pmix-%s", pmix);
+    } else if (getenv("PMI_RANK") != NULL) {
+        unsigned parent = (unsigned)getppid();
+        snprintf(h->job, size, "hydra-%u-%llu", parent, mt_start_of(parent));
+    } else {
+        snprintf(h->job, size, "pid-%u-%llu", mt_process.pid,
+                 mt_process_start());
+    }
+    mt_job_clean(h->job);
+}
+
+static void mt_job_world(struct mt_seg_header *h)
+{
+    const char *pmix = getenv("PMIX_NAMESPACE");
+    size_t size = sizeof(h->world);
+    const char *launcher = "none";
+    unsigned parent = (unsigned)getppid();
+    if (pmix != NULL) {
+        launcher = getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "openmpi" : "pmix";
+        snprintf(h->world, size, "%s", pmix);
+    } else if (getenv("SLURM_STEP_ID") != NULL &&
+               getenv("SLURM_PROCID") != NULL) {
+        snprintf(h->world, size, "%s.%s", getenv("SLURM_JOB_ID"),
+                 getenv("SLURM_STEP_ID"));
+    } else if (getenv("PMI_RANK") != NULL) {
+        launcher = "hydra";
+        snprintf(h->world, size, "%u-%llu", parent, mt_start_of(parent));
+    } else {
+        snprintf(h->world, size, "%u-%llu", mt_process.pid,
+                 mt_process_start());
+    }
+    if (getenv("SLURM_STEP_ID") != NULL) {
+        launcher = "slurm";
+    }
+    snprintf(h->launcher, sizeof(h->launcher), "%s", launcher);
+}
+
+/* Arguments of the program joined by blanks. */
+static void mt_job_command(struct mt_seg_header *h)
+{
+    ssize_t n = mt_file_text("/proc/self/cmdline", h->command,
+                             sizeof(h->command));
+    for (ssize_t i = 0; i + 1 < n; i++) {
+        if (h->command[i] == '\0') {
+            h->command[i] = ' ';
+        }
+    }
+}
+
+void mt_job_identify(struct mt_seg_header *h)
+{
+    struct stat st;
+    h->pid_start = mt_process_start();
+    if (stat("/proc/self/ns/pid", &st) == 0) {
+        h->pid_namespace = st.st_ino;
+    }
+    mt_file_text("/proc/sys/kernel/random/boot_id", h->boot_id,
+                 sizeof(h->boot_id));
+    h->boot_id[strcspn(h->boot_id, "\n")] = '\0';
+    gethostname(h->node, sizeof(h->node) - 1);
+    snprintf(h->executable, sizeof(h->executable), "%.255s",
+             mt_process_executable());
+    mt_job_command(h);
+    mt_job_id(h);
+    mt_job_world(h);
+}

@@ -1,0 +1,428 @@
+/* registry.c: what is known of communicators and datatypes, by handle.
+ *
+ * Handles are 64-bit numbers here; handles.c asks the MPI library on our
+ * behalf. Look-ups are cached in the shards (probe/tally.h) and valid until an
+ * epoch changes, so everything here is cold and under the cold lock. A
+ * communicator's record outlives MPI_Comm_free: requests may still name it. */
+#include <string.h>
+
+#include "state.h"
+
+enum {
+    MT_COMM_ROWS = 128,
+    MT_TYPE_ROWS = 128,
+    MT_COMM_SLOTS = 1024, /* live communicators followed */
+    MT_TYPE_SLOTS = 4096, /* live datatypes followed */
+    MT_ID_SLOTS = 512,
+    MT_WIN_SLOTS = 128,
+    MT_MAPS = 256,
+    MT_MAP_BUDGET = 512 * 1024, /* bytes of rank maps of all communicators */
+};
+
+struct mt_type_slot {
+    uint64_t handle; /* 0: never used, 1: deleted */
+    int64_t size;    /* -1: made, not used yet */
+    uint32_t index;
+    uint32_t created_by;
+};
+
+struct mt_map {
+    uint64_t group;
+    const int32_t *ranks;
+    int32_t size;
+};
+
+struct mt_registry {
+    uint64_t comm_handles[MT_COMM_SLOTS];
+    struct mt_comm *comms[MT_COMM_SLOTS];
+    struct mt_type_slot types[MT_TYPE_SLOTS];
+    uint32_t type_used;
+    uint64_t id_base[MT_ID_SLOTS];
+    uint32_t id_count[MT_ID_SLOTS];
+    uint32_t id_used;
+    struct mt_map maps[MT_MAPS];
+    uint32_t map_count;
+    size_t map_bytes;
+    uint64_t wins[MT_WIN_SLOTS], win_comms[MT_WIN_SLOTS];
+    uint32_t win_next;
+    struct mt_comm other; /* stands for what could not be recorded */
+    struct mt_seg_section *comm_section, *type_section;
+    struct mt_seg_comm *comm_rows;
+    struct mt_seg_datatype *type_rows;
+    struct mt_comm *pool;
+    uint32_t pool_left;
+};
+
+struct mt_registry_ops mt_registry_ops;
+static struct mt_registry *mt_reg;
+
+bool mt_registry_init(void)
+{
+    mt_cold_lock();
+    mt_reg = mt_private_bytes(sizeof(*mt_reg));
+    if (mt_reg != NULL) {
+        mt_reg->comm_section = mt_segment_section(
+            MPITRACE_SECTION_KIND_COMMS, 0, sizeof(struct mt_seg_comm),
+            MT_COMM_ROWS, (void **)&mt_reg->comm_rows);
+        mt_reg->type_section = mt_segment_section(
+            MPITRACE_SECTION_KIND_TYPES, 0, sizeof(struct mt_seg_datatype),
+            MT_TYPE_ROWS, (void **)&mt_reg->type_rows);
+    }
+    bool made = mt_reg != NULL && mt_reg->comm_section != NULL &&
+                mt_reg->type_section != NULL;
+    if (made) {
+        memcpy(mt_reg->comm_rows[0].name, "other", 6);
+        mt_reg->comm_rows[0].parent = -1;
+        memcpy(mt_reg->type_rows[0].name, "other", 6);
+        mt_reg->comm_section->used = 1;
+        mt_reg->type_section->used = 1;
+        mt_reg->other.neighbours = -1;
+    }
+    mt_cold_unlock();
+    return made;
+}
+
+/* ---- communicators ---- */
+
+uint64_t mt_registry_group_hash(const int32_t *ranks, int32_t n)
+{
+    uint64_t h = (uint64_t)n;
+    for (int32_t i = 0; i < n; i++) {
+        h = mt_hash(h ^ (uint32_t)ranks[i]) ^ (h >> 31);
+    }
+    return mt_hash(h);
+}
+
+/* How many communicators with the same making came before: on every member
+ * the same number, since all make them in the same order. */
+static uint32_t mt_id_earlier(uint64_t base, bool *full_p)
+{
+    uint32_t slot = (uint32_t)(mt_hash(base) >> 55);
+    while (mt_reg->id_base[slot] != 0 && mt_reg->id_base[slot] != base) {
+        slot = (slot + 1) % MT_ID_SLOTS;
+    }
+    if (mt_reg->id_base[slot] == 0 && mt_reg->id_used >= MT_ID_SLOTS - 1) {
+        *full_p = true;
+        return 0;
+    }
+    mt_reg->id_used += mt_reg->id_base[slot] == 0;
+    mt_reg->id_base[slot] = base;
+    return mt_reg->id_count[slot]++;
+}
+
+static struct mt_comm *mt_comm_allocate(void)
+{
+    if (mt_reg->pool_left == 0) {
+        mt_reg->pool = mt_private_bytes(128 * sizeof(struct mt_comm));
+        if (mt_reg->pool == NULL) {
+            return NULL;
+        }
+        mt_reg->pool_left = 128;
+    }
+    mt_reg->pool_left--;
+    return mt_reg->pool++;
+}
+
+static uint32_t mt_comm_slot(uint64_t handle)
+{
+    uint32_t slot = (uint32_t)(mt_hash(handle) >> 54);
+    for (uint32_t n = 0; n < MT_COMM_SLOTS; n++) {
+        if (mt_reg->comm_handles[slot] == handle ||
+            mt_reg->comm_handles[slot] == 0) {
+            return slot;
+        }
+        slot = (slot + 1) % MT_COMM_SLOTS;
+    }
+    return MT_COMM_SLOTS;
+}
+
+/* A slot for a new handle: its own, else one whose communicator was freed. */
+static uint32_t mt_comm_slot_new(uint64_t handle)
+{
+    uint32_t slot = mt_comm_slot(handle);
+    if (slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle) {
+        return slot;
+    }
+    slot = (uint32_t)(mt_hash(handle) >> 54);
+    for (uint32_t n = 0; n < MT_COMM_SLOTS; n++) {
+        if (mt_reg->comm_handles[slot] <= 1) {
+            return slot;
+        }
+        slot = (slot + 1) % MT_COMM_SLOTS;
+    }
+    return MT_COMM_SLOTS;
+}
+
+static uint32_t mt_comm_row(const struct mt_comm *c, int32_t parent,
+                            uint32_t kind, uint32_t created_by,
+                            const char *name)
+{
+    struct mt_seg_section *s = mt_reg->comm_section;
+    if (s->used >= s->capacity) {
+        s->dropped++;
+        return 0;
+    }
+    struct mt_seg_comm *row = &mt_reg->comm_rows[s->used];
+    row->handle = c->handle;
+    row->id = c->id;
+    row->parent = parent;
+    row->kind = kind;
+    row->size = c->size;
+    row->rank = c->rank;
+    row->remote_size = c->inter ? c->peers : 0;
+    row->created_by = created_by;
+    row->comparable = c->comparable;
+    strncpy(row->name, name, sizeof(row->name) - 1);
+    __atomic_store_n(&s->used, s->used + 1, __ATOMIC_RELEASE);
+    return s->used - 1;
+}
+
+static struct mt_comm *mt_comm_known(uint64_t handle)
+{
+    uint32_t slot = mt_comm_slot(handle);
+    return slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle
+               ? mt_reg->comms[slot]
+               : NULL;
+}
+
+/* Records a communicator. salt tells apart what made it (a tag, a string); an
+ * intercommunicator's two sides have different parents, so theirs is left out
+ * of the id. */
+static struct mt_comm *mt_comm_record(const struct mt_comm *fresh,
+                                      uint64_t parent, uint32_t kind,
+                                      uint32_t created_by, uint64_t salt,
+                                      const char *name)
+{
+    struct mt_comm *c = mt_comm_allocate();
+    uint32_t slot = mt_comm_slot_new(fresh->handle);
+    if (c == NULL || slot >= MT_COMM_SLOTS) {
+        return &mt_reg->other;
+    }
+    const struct mt_comm *p = parent != 0 ? mt_comm_known(parent) : NULL;
+    bool full = false;
+    *c = *fresh;
+    uint64_t base = mt_hash(c->group ^ mt_hash(salt)) ^
+                    mt_hash(((uint64_t)created_by << 32) | kind) ^
+                    (p != NULL && c->inter == 0 ? mt_hash(p->id + 1) : 0);
+    base |= base == 0;
+    c->id = mt_hash(base + mt_id_earlier(base, &full));
+    c->comparable = fresh->comparable != 0 && !full &&
+                    (p == NULL || p->comparable != 0);
+    c->neighbours = -1;
+    c->index = mt_comm_row(c, p != NULL ? (int32_t)p->index : -1, kind,
+                           created_by, name);
+    mt_reg->comm_handles[slot] = c->handle;
+    mt_reg->comms[slot] = c;
+    __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
+    return c;
+}
+
+struct mt_comm *mt_registry_comm_add(const struct mt_comm *comm, uint64_t parent,
+                                     uint32_t kind, uint32_t created_by,
+                                     uint64_t salt, const char *name)
+{
+    mt_cold_lock();
+    struct mt_comm *c =
+        mt_comm_record(comm, parent, kind, created_by, salt, name);
+    mt_cold_unlock();
+    return c;
+}
+
+/* The record of a handle; one whose making was not seen is described by the
+ * MPI library now. Never NULL. */
+struct mt_comm *mt_registry_comm(uint64_t handle)
+{
+    mt_cold_lock();
+    struct mt_comm *c = handle != 0 ? mt_comm_known(handle) : &mt_reg->other;
+    mt_cold_unlock();
+    if (c != NULL) {
+        return c;
+    }
+    struct mt_comm fresh = {.handle = handle};
+    if (!mt_registry_ops.comm_describe(handle, &fresh)) {
+        return &mt_reg->other;
+    }
+    fresh.comparable = 0;
+    return mt_registry_comm_add(&fresh, 0, MPITRACE_COMM_KIND_FOUND, 0, 0, "");
+}
+
+void mt_registry_comm_name(uint64_t handle, const char *name)
+{
+    mt_cold_lock();
+    const struct mt_comm *c = mt_comm_known(handle);
+    if (c != NULL && c->index != 0) {
+        struct mt_seg_comm *row = &mt_reg->comm_rows[c->index];
+        strncpy(row->name, name, sizeof(row->name) - 1);
+    }
+    mt_cold_unlock();
+}
+
+void mt_registry_comm_free(uint64_t handle)
+{
+    mt_cold_lock();
+    uint32_t slot = mt_comm_slot(handle);
+    if (slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle) {
+        if (mt_reg->comms[slot]->index != 0) {
+            mt_reg->comm_rows[mt_reg->comms[slot]->index].freed = 1;
+        }
+        mt_reg->comm_handles[slot] = 1;
+        __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
+    }
+    mt_cold_unlock();
+}
+
+/* A lasting copy of a rank map; communicators with the same processes share
+ * one. NULL when the budget is used up: their peers are then 'unknown'. */
+const int32_t *mt_registry_map(uint64_t group, int32_t size,
+                               const int32_t *ranks)
+{
+    const int32_t *found = NULL;
+    size_t bytes = (size_t)size * sizeof(int32_t);
+    mt_cold_lock();
+    for (uint32_t i = 0; i < mt_reg->map_count && found == NULL; i++) {
+        if (mt_reg->maps[i].group == group && mt_reg->maps[i].size == size) {
+            found = mt_reg->maps[i].ranks;
+        }
+    }
+    if (found == NULL && mt_reg->map_count < MT_MAPS &&
+        mt_reg->map_bytes + bytes <= MT_MAP_BUDGET) {
+        int32_t *copy = mt_private_bytes(bytes);
+        if (copy != NULL) {
+            memcpy(copy, ranks, bytes);
+            mt_reg->maps[mt_reg->map_count++] =
+                (struct mt_map){group, copy, size};
+            mt_reg->map_bytes += bytes;
+            found = copy;
+        }
+    }
+    mt_cold_unlock();
+    return found;
+}
+
+/* ---- datatypes ---- */
+
+static struct mt_type_slot *mt_type_slot(uint64_t handle, bool make)
+{
+    uint32_t slot = (uint32_t)(mt_hash(handle) >> 52);
+    struct mt_type_slot *deleted = NULL;
+    for (uint32_t n = 0; n < MT_TYPE_SLOTS; n++) {
+        struct mt_type_slot *t = &mt_reg->types[slot];
+        if (t->handle == handle) {
+            return t;
+        }
+        if (t->handle == 1 && deleted == NULL) {
+            deleted = t;
+        }
+        if (t->handle == 0) {
+            if (!make || (deleted == NULL &&
+                          mt_reg->type_used >= MT_TYPE_SLOTS * 3 / 4)) {
+                return make ? deleted : NULL;
+            }
+            mt_reg->type_used += deleted == NULL;
+            t = deleted != NULL ? deleted : t;
+            *t = (struct mt_type_slot){.handle = handle, .size = -1};
+            return t;
+        }
+        slot = (slot + 1) % MT_TYPE_SLOTS;
+    }
+    return NULL;
+}
+
+/* Derived types alike in making, size and name share a row, so programs that
+ * make a type per step do not fill the table. */
+static uint32_t mt_type_row(uint64_t handle, uint32_t created_by,
+                            const struct mt_type_facts *facts)
+{
+    struct mt_seg_section *s = mt_reg->type_section;
+    for (uint32_t i = 1; i < s->used; i++) {
+        struct mt_seg_datatype *row = &mt_reg->type_rows[i];
+        if (row->size == facts->size && row->created_by == created_by &&
+            strncmp(row->name, facts->name, sizeof(row->name)) == 0) {
+            row->instances++;
+            return i;
+        }
+    }
+    if (s->used >= s->capacity) {
+        s->dropped++;
+        return 0;
+    }
+    struct mt_seg_datatype *row = &mt_reg->type_rows[s->used];
+    row->handle = handle;
+    row->size = facts->size;
+    row->created_by = created_by;
+    row->instances = 1;
+    memcpy(row->name, facts->name, sizeof(row->name));
+    __atomic_store_n(&s->used, s->used + 1, __ATOMIC_RELEASE);
+    return s->used - 1;
+}
+
+void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p)
+{
+    struct mt_type_facts facts = {.size = 0};
+    mt_cold_lock();
+    struct mt_type_slot *t = mt_type_slot(handle, false);
+    if (t != NULL && t->size >= 0) {
+        found_p->size = t->size;
+        found_p->index = t->index;
+        mt_cold_unlock();
+        return;
+    }
+    mt_cold_unlock();
+    if (!mt_registry_ops.type_describe(handle, &facts)) {
+        found_p->size = 0;
+        found_p->index = 0;
+        return;
+    }
+    mt_cold_lock();
+    t = mt_type_slot(handle, true);
+    found_p->size = facts.size;
+    found_p->index = mt_type_row(handle, t != NULL ? t->created_by : 0, &facts);
+    if (t != NULL) {
+        t->size = facts.size;
+        t->index = found_p->index;
+    }
+    mt_cold_unlock();
+}
+
+void mt_registry_type_made(uint64_t handle, uint32_t created_by)
+{
+    mt_cold_lock();
+    struct mt_type_slot *t = mt_type_slot(handle, true);
+    if (t != NULL) {
+        t->size = -1;
+        t->created_by = created_by;
+    }
+    mt_cold_unlock();
+}
+
+void mt_registry_type_free(uint64_t handle)
+{
+    mt_cold_lock();
+    struct mt_type_slot *t = mt_type_slot(handle, false);
+    if (t != NULL) {
+        t->handle = 1;
+        __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
+    }
+    mt_cold_unlock();
+}
+
+/* ---- windows: the communicator each was made on, the latest few ---- */
+
+void mt_registry_win(uint64_t win, uint64_t comm)
+{
+    mt_cold_lock();
+    uint32_t i = mt_reg->win_next++ % MT_WIN_SLOTS;
+    mt_reg->wins[i] = win;
+    mt_reg->win_comms[i] = comm;
+    mt_cold_unlock();
+}
+
+uint64_t mt_registry_win_comm(uint64_t win)
+{
+    for (uint32_t i = 0; i < MT_WIN_SLOTS; i++) {
+        if (mt_reg->wins[i] == win) {
+            return mt_reg->win_comms[i];
+        }
+    }
+    return 0;
+}

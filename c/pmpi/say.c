@@ -1,0 +1,57 @@
+/* say.c: the only place that writes to stderr, and the lock of the cold
+ * paths. */
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "state.h"
+
+static uint32_t mt_cold_held;
+
+void mt_cold_lock(void)
+{
+    while (__atomic_exchange_n(&mt_cold_held, 1, __ATOMIC_ACQUIRE) != 0) {
+        sched_yield();
+    }
+}
+
+void mt_cold_unlock(void)
+{
+    __atomic_store_n(&mt_cold_held, 0, __ATOMIC_RELEASE);
+}
+
+static void mt_say_list(const char *format, va_list list)
+{
+    char line[512] = "mpitrace: ";
+    int n = vsnprintf(line + 10, sizeof(line) - 11, format, list);
+    if (mt_process.quiet || n < 0) {
+        return;
+    }
+    size_t used = 10 + (size_t)n;
+    if (used > sizeof(line) - 2) {
+        used = sizeof(line) - 2;
+    }
+    line[used] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, used + 1);
+    (void)written; /* nothing is left to tell it to */
+}
+
+void mt_say(const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    mt_say_list(format, list);
+    va_end(list);
+}
+
+void mt_say_once(const char *format, ...)
+{
+    va_list list;
+    if (mt_process.world_rank > 0) {
+        return;
+    }
+    va_start(list, format);
+    mt_say_list(format, list);
+    va_end(list);
+}

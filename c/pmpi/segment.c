@@ -1,0 +1,294 @@
+/* segment.c: makes the shared-memory segment of this rank and hands out its
+ * sections. The layout is spec/segment.json.
+ *
+ * The file is allocated, not just sized: a store into a sparse file on a full
+ * tmpfs ends the program with SIGBUS. It is mapped once at its largest size
+ * and grows under the mapping. No descriptor stays open: a program that closes
+ * all of its descriptors, or reuses their numbers, must not meet ours.
+ * All functions but mt_segment_open expect the cold lock to be held. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../probe/clock.h"
+#include "state.h"
+
+static struct mt_seg_section *mt_directory;
+static uint64_t mt_used_bytes;
+static uint64_t mt_limit_bytes;
+static uint64_t mt_private_total;
+static ino_t mt_inode;
+static char mt_job_path[512];
+static char mt_file_path[640];
+
+void mt_segment_path(const char **directory_p, const char **file_p)
+{
+    *directory_p = mt_job_path;
+    *file_p = mt_file_path;
+}
+
+void *mt_private_bytes(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    mt_private_total += bytes;
+    if (mt_process.header != NULL) {
+        mt_process.header->private_bytes = mt_private_total;
+    }
+    return p;
+}
+
+/* Makes a directory of mode 0700, or accepts one that is ours alone. */
+static bool mt_directory_make(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return false;
+    }
+    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+           st.st_uid == geteuid() && (st.st_mode & 0077) == 0;
+}
+
+/* Bytes that a segment may take in the file system of path: never more than a
+ * quarter of what is free. */
+static uint64_t mt_room(const char *path, uint64_t wanted)
+{
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0) {
+        return 0;
+    }
+    uint64_t quarter = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
+    return quarter < wanted ? quarter & ~UINT64_C(4095) : wanted;
+}
+
+/* Tries one base directory; returns the mapping or NULL. */
+static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
+{
+    if (!mt_directory_make(base)) {
+        return NULL;
+    }
+    uint64_t limit = mt_room(base, mt_limit_bytes);
+    if (limit < bytes) {
+        return NULL;
+    }
+    snprintf(mt_job_path, sizeof(mt_job_path), "%s/%s", base, job);
+    if (!mt_directory_make(mt_job_path)) {
+        return NULL;
+    }
+    snprintf(mt_file_path, sizeof(mt_file_path), "%s/%u-%llu.seg", mt_job_path,
+             mt_process.pid, (unsigned long long)mt_process_start());
+    int fd = open(mt_file_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  0600);
+    if (fd < 0) {
+        return NULL;
+    }
+    struct stat st;
+    void *p = MAP_FAILED;
+    if (posix_fallocate(fd, 0, (off_t)bytes) == 0 && fstat(fd, &st) == 0) {
+        p = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    close(fd);
+    if (p == MAP_FAILED) {
+        unlink(mt_file_path);
+        rmdir(mt_job_path);
+        return NULL;
+    }
+    mt_inode = st.st_ino;
+    mt_limit_bytes = limit;
+    return p;
+}
+
+/* Where segments may live, best first. */
+static void *mt_segment_place(const char *job, uint64_t bytes)
+{
+    char base[256];
+    const char *dir = mt_process.knobs.segment_dir;
+    if (dir[0] != '\0') {
+        return mt_segment_try(dir, job, bytes);
+    }
+    snprintf(base, sizeof(base), "/dev/shm/mpitrace-%u", (unsigned)geteuid());
+    void *p = mt_segment_try(base, job, bytes);
+    if (p == NULL) {
+        const char *tmp = getenv("TMPDIR");
+        snprintf(base, sizeof(base), "%s/mpitrace-%u",
+                 tmp != NULL && tmp[0] == '/' ? tmp : "/tmp",
+                 (unsigned)geteuid());
+        p = mt_segment_try(base, job, bytes);
+    }
+    return p;
+}
+
+static void mt_segment_fill(struct mt_seg_header *h, uint64_t bytes)
+{
+    h->version_major = MPITRACE_SEGMENT_MAJOR;
+    h->version_minor = MPITRACE_SEGMENT_MINOR;
+    h->layout_hash = MPITRACE_LAYOUT_HASH;
+    h->header_bytes = sizeof(struct mt_seg_header);
+    h->section_entry_bytes = sizeof(struct mt_seg_section);
+    h->file_bytes = bytes;
+    h->mpi_family = mt_process.family;
+    h->world_rank = -1;
+    h->pid = mt_process.pid;
+    h->uid = getuid();
+    h->measuring = 1;
+    h->private_bytes = mt_private_total;
+    h->clock_source = mt_clock_source;
+    snprintf(h->shim_version, sizeof(h->shim_version), "%s", MPITRACE_VERSION);
+    snprintf(h->mpi_version, sizeof(h->mpi_version), "%s",
+             mt_process.mpi_version);
+    mt_job_identify(h);
+}
+
+bool mt_segment_open(void)
+{
+    struct mt_seg_header identity = {0};
+    struct mt_knobs *k = &mt_process.knobs;
+    mt_limit_bytes = mt_knob_bytes("MPITRACE_SEGMENT_BYTES_MAX",
+                                   k->segment_bytes_max, 262144, 67108864,
+                                   MPITRACE_SEGMENT_BYTES_MAX);
+    uint64_t bytes =
+        mt_knob_bytes("MPITRACE_SEGMENT_BYTES", k->segment_bytes, 131072,
+                      mt_limit_bytes, MPITRACE_SEGMENT_BYTES_DEFAULT);
+    mt_segment_fill(&identity, bytes);
+    void *p = mt_segment_place(identity.job, bytes);
+    if (p == NULL) {
+        mt_job_path[0] = mt_file_path[0] = '\0';
+        p = mt_private_bytes(bytes);
+        mt_limit_bytes = bytes;
+        identity.flags |= MPITRACE_HEADER_FLAG_PRIVATE;
+        mt_say_once("no shared memory for the segment (%s): measuring in "
+                    "private memory, lost if the process is killed",
+                    k->segment_dir[0] != '\0' ? k->segment_dir
+                                              : "/dev/shm and TMPDIR are full "
+                                                "or not writable");
+    }
+    if (p == NULL) {
+        return false;
+    }
+    struct mt_seg_header *h = p;
+    *h = identity;
+    mt_directory = (void *)((char *)p + MPITRACE_SECTIONS_OFFSET);
+    mt_used_bytes = MPITRACE_SECTIONS_OFFSET +
+                    MPITRACE_SECTIONS_MAX * sizeof(struct mt_seg_section);
+    mt_process.header = h;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memcpy(h->magic, "MPITRSEG", 8);
+    return true;
+}
+
+/* Allocates the file up to bytes. The path may be gone or another's by now:
+ * then it is not touched. */
+static bool mt_segment_extend(uint64_t bytes)
+{
+    struct mt_seg_header *h = mt_process.header;
+    if (bytes > mt_limit_bytes || (h->flags & MPITRACE_HEADER_FLAG_PRIVATE)) {
+        return false;
+    }
+    int fd = open(mt_file_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    struct stat st;
+    bool done = fstat(fd, &st) == 0 && st.st_ino == mt_inode &&
+                mt_room(mt_job_path, bytes) >= bytes &&
+                posix_fallocate(fd, 0, (off_t)bytes) == 0;
+    close(fd);
+    if (done) {
+        h->file_bytes = bytes;
+    }
+    return done;
+}
+
+/* A new section of capacity zeroed entries; NULL when the segment is full. */
+struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
+                                          uint32_t entry_bytes,
+                                          uint32_t capacity, void **rows_p)
+{
+    struct mt_seg_header *h = mt_process.header;
+    uint64_t offset = (mt_used_bytes + 63) & ~UINT64_C(63);
+    uint64_t end = offset + (uint64_t)entry_bytes * capacity;
+    if (h == NULL || h->section_count >= MPITRACE_SECTIONS_MAX) {
+        return NULL;
+    }
+    if (end > h->file_bytes &&
+        !mt_segment_extend((end + 65535) & ~UINT64_C(65535))) {
+        return NULL;
+    }
+    struct mt_seg_section *s = &mt_directory[h->section_count];
+    *s = (struct mt_seg_section){.kind = kind,
+                                 .shard = shard,
+                                 .offset = offset,
+                                 .entry_bytes = entry_bytes,
+                                 .capacity = capacity};
+    mt_used_bytes = end;
+    *rows_p = (char *)h + offset;
+    __atomic_store_n(&h->section_count, h->section_count + 1,
+                     __ATOMIC_RELEASE);
+    return s;
+}
+
+static uint64_t mt_ns(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* Takes a (clock, MONOTONIC_RAW) pair: the narrowest of a few tries. The first
+ * one also ties the clock to the time of day. */
+void mt_segment_pair(void)
+{
+    struct mt_seg_header *h = mt_process.header;
+    uint64_t ticks = 0, ns = 0, narrowest = UINT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        uint64_t before = mt_clock_now();
+        uint64_t raw = mt_ns(CLOCK_MONOTONIC_RAW);
+        uint64_t after = mt_clock_now();
+        if (after - before < narrowest) {
+            narrowest = after - before;
+            ticks = before + (after - before) / 2;
+            ns = raw;
+        }
+    }
+    if (h->first_ticks == 0) {
+        h->first_ticks = ticks;
+        h->first_monotonic_ns = ns;
+        h->first_realtime_ns = mt_ns(CLOCK_REALTIME);
+    }
+    __atomic_store_n(&h->clock_sequence, h->clock_sequence + 1,
+                     __ATOMIC_RELEASE);
+    h->last_ticks = ticks;
+    h->last_monotonic_ns = ns;
+    __atomic_store_n(&h->clock_sequence, h->clock_sequence + 1,
+                     __ATOMIC_RELEASE);
+}
+
+/* VmHWM of /proc/self/status. */
+void mt_segment_memory(void)
+{
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (n <= 0) {
+        return;
+    }
+    text[n] = '\0';
+    const char *line = strstr(text, "VmHWM:");
+    if (line != NULL) {
+        mt_process.header->memory_high_kib = strtoull(line + 6, NULL, 10);
+    }
+}

@@ -1,0 +1,147 @@
+/* state.h: what the files of pmpi/ share about this process. Everything here
+ * is cold: written between the first MPI call and MPI_Init's return, or under
+ * mt_cold_lock. */
+#ifndef MPITRACE_PMPI_STATE_H
+#define MPITRACE_PMPI_STATE_H
+
+#include "../include/base.h"
+#include "../include/calls.gen.h"
+#include "../include/segment.gen.h"
+#include "../probe/shard.h"
+
+/* Settings, as text, from the environment (knobs.c). */
+struct mt_knobs {
+    const char *mode, *quiet, *output, *segment_dir, *segment_bytes,
+        *segment_bytes_max, *clock, *stack, *skip, *job_id, *keep_segments;
+};
+
+struct mt_process {
+    uint32_t family; /* enum mt_mpi_family */
+    bool started;    /* MPI_Init or MPI_Session_init was entered */
+    bool chained;    /* a tool behind us defines other MPI_ entries */
+    bool quiet;
+    uint32_t pid;
+    int32_t world_rank;
+    int32_t world_size;
+    struct mt_knobs knobs;
+    struct mt_seg_header *header; /* NULL: no segment */
+    char mpi_version[128];
+};
+extern struct mt_process mt_process;
+
+/* Serialises all cold paths: tables of the process, growth, new shards. */
+void mt_cold_lock(void);
+void mt_cold_unlock(void);
+
+/* say.c: one line on stderr that starts with "mpitrace: ", unless quiet. */
+void mt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same from rank 0 only (or where the rank is not known). */
+void mt_say_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* knobs.c */
+void mt_knobs_read(struct mt_knobs *knobs_p);
+void mt_knobs_warn_unknown(void);
+uint64_t mt_knob_bytes(const char *name, const char *text, uint64_t lowest,
+                       uint64_t highest, uint64_t otherwise);
+
+/* attach.c: the MPI library behind us */
+void *mt_attach(uint32_t id, bool by_pmpi_name);
+void *mt_attach_symbol(const char *name);
+void mt_attach_detach_all(void);
+uint32_t mt_attach_count(void);
+bool mt_attach_mapped(void);
+void mt_attach_report_unknown(void);
+/* 1 if an MPI library is mapped and was initialised although no call of its
+ * Init came through us. */
+int mt_attach_initialized(void);
+
+/* modules.c: which loaded object an address lies in */
+enum mt_caller mt_module_caller(uintptr_t address);
+uint32_t mt_module_index(uintptr_t address);
+bool mt_module_changed(void);
+/* MPI libraries mapped when last looked at; more than one with a translation
+ * layer. */
+unsigned mt_library_count(void);
+/* The path of the first object that defines the symbol, NULL if none does. */
+const char *mt_module_provider(const char *symbol, void **value_p);
+/* The symbol as defined by the object that holds address, or NULL. */
+void *mt_module_own_symbol(uintptr_t address, const char *symbol);
+/* Every function that the object exports. */
+void mt_module_each_symbol(uintptr_t address,
+                           void (*visit)(const char *name, void *arg),
+                           void *arg);
+
+/* unwind.c */
+uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
+                         uint32_t *span_p);
+uint16_t mt_unwind_stack(uintptr_t address, uintptr_t frame);
+
+/* registry.c: communicators and datatypes met so far, by handle */
+struct mt_type_facts {
+    int64_t size;
+    char name[64];
+};
+struct mt_registry_ops {
+    /* Asks the MPI library; false: it would not say. */
+    bool (*comm_describe)(uint64_t handle, struct mt_comm *comm_p);
+    bool (*type_describe)(uint64_t handle, struct mt_type_facts *facts_p);
+};
+extern struct mt_registry_ops mt_registry_ops;
+bool mt_registry_init(void);
+struct mt_comm *mt_registry_comm(uint64_t handle);
+struct mt_comm *mt_registry_comm_add(const struct mt_comm *comm, uint64_t parent,
+                                     uint32_t kind, uint32_t created_by,
+                                     uint64_t salt, const char *name);
+void mt_registry_comm_name(uint64_t handle, const char *name);
+void mt_registry_comm_free(uint64_t handle);
+const int32_t *mt_registry_map(uint64_t group, int32_t size,
+                               const int32_t *ranks);
+void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p);
+void mt_registry_type_made(uint64_t handle, uint32_t created_by);
+void mt_registry_type_free(uint64_t handle);
+uint64_t mt_registry_group_hash(const int32_t *ranks, int32_t n);
+void mt_registry_win(uint64_t win, uint64_t comm);
+uint64_t mt_registry_win_comm(uint64_t win);
+
+/* segment.c */
+bool mt_segment_open(void);
+void mt_segment_pair(void);
+void mt_segment_memory(void);
+struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
+                                          uint32_t entry_bytes,
+                                          uint32_t capacity, void **rows_p);
+void mt_segment_path(const char **directory_p, const char **file_p);
+void *mt_private_bytes(size_t bytes);
+
+/* shards.c */
+bool mt_shards_init(void);
+struct mt_shard *mt_shard_attach(void);
+bool mt_shard_grow(struct mt_shard *shard, uint32_t kind);
+void mt_shard_peers(void);
+struct mt_shard *mt_shard_scratch(uint64_t comm, uint64_t type);
+void mt_shard_discard(struct mt_shard *shard);
+
+/* clock.c */
+void mt_clock_choose(const char *wanted);
+void mt_clock_measure(struct mt_seg_header *h);
+void mt_clock_calibrate(struct mt_seg_header *h, struct mt_shard *scratch,
+                        uint64_t comm, uint64_t type);
+
+/* job.c: job id, world, launcher */
+void mt_job_identify(struct mt_seg_header *header);
+const char *mt_process_executable(void);
+unsigned long long mt_process_start(void);
+
+/* nodefile.c */
+void mt_nodefile_attach(void);
+void mt_nodefile_leave(void);
+void mt_nodefile_snapshot(void);
+
+/* messages.c */
+void mt_message_put(uint64_t message, uint64_t comm);
+uint64_t mt_message_take(uint64_t message);
+
+/* lifecycle.c */
+void mt_kill_switch(const char *why);
+
+#endif

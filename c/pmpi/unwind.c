@@ -1,0 +1,144 @@
+/* unwind.c: steps from frame to frame by the call-frame information, with the
+ * unwinder of libgcc (linked statically, so that no library is added to the
+ * process). Runs once per new call site, or per call with a stack depth. */
+#include <unwind.h>
+
+#include "state.h"
+
+struct mt_step_search {
+    uintptr_t address, frame; /* of the frame to step out of */
+    uintptr_t outer, outer_frame;
+    bool found;
+};
+
+/* In a trace function the IP is a frame's program counter and the CFA its
+ * stack pointer: for a frame that made a call, the frame address of what it
+ * called. */
+static _Unwind_Reason_Code mt_step_visit(struct _Unwind_Context *c, void *arg)
+{
+    struct mt_step_search *s = arg;
+    uintptr_t ip = _Unwind_GetIP(c), cfa = _Unwind_GetCFA(c);
+    if (s->found) {
+        s->outer = ip;
+        s->outer_frame = cfa;
+        return _URC_END_OF_STACK;
+    }
+    s->found = ip == s->address && cfa == s->frame;
+    return cfa > s->frame ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
+                         uint32_t *span_p)
+{
+    struct mt_step_search s = {.address = address, .frame = frame};
+    _Unwind_Backtrace(mt_step_visit, &s);
+    if (s.outer == 0 || s.outer_frame <= frame ||
+        s.outer_frame - frame > 1 << 20) {
+        return 0;
+    }
+    /* where in the frame the return address lies: next to its end on x86,
+     * anywhere on arm64 */
+    for (uintptr_t at = s.outer_frame - sizeof(uintptr_t); at >= frame;
+         at -= sizeof(uintptr_t)) {
+        if (*(const uintptr_t *)at == s.outer) {
+            *slot_p = (uint32_t)(at - frame);
+            *span_p = (uint32_t)(s.outer_frame - frame);
+            return s.outer;
+        }
+    }
+    return 0;
+}
+
+struct mt_stack_walk {
+    uintptr_t address, frame;
+    struct mt_seg_stack stack;
+    bool begun;
+};
+
+static _Unwind_Reason_Code mt_stack_visit(struct _Unwind_Context *c, void *arg)
+{
+    struct mt_stack_walk *w = arg;
+    uintptr_t ip = _Unwind_GetIP(c);
+    w->begun |= ip == w->address && _Unwind_GetCFA(c) == w->frame;
+    if (w->begun && ip != 0) {
+        w->stack.frames[w->stack.depth++] = ip;
+    }
+    return w->stack.depth >= mt_stack_depth ? _URC_END_OF_STACK
+                                            : _URC_NO_REASON;
+}
+
+enum { MT_STACK_ROWS = 1024, MT_STACK_INDEX = 2048 };
+
+static struct mt_seg_section *mt_stack_section;
+static struct mt_seg_stack *mt_stack_rows;
+static uint16_t *mt_stack_index; /* open addressing, row + 1 */
+
+static uint64_t mt_stack_hash(const struct mt_seg_stack *s)
+{
+    uint64_t h = s->depth;
+    for (uint32_t i = 0; i < s->depth; i++) {
+        h = mt_hash(h ^ s->frames[i]) ^ (h >> 29);
+    }
+    return mt_hash(h);
+}
+
+static bool mt_stack_equal(const struct mt_seg_stack *a,
+                           const struct mt_seg_stack *b)
+{
+    bool same = a->depth == b->depth;
+    for (uint32_t i = 0; same && i < a->depth; i++) {
+        same = a->frames[i] == b->frames[i];
+    }
+    return same;
+}
+
+static bool mt_stack_make(void)
+{
+    mt_stack_section = mt_segment_section(
+        MPITRACE_SECTION_KIND_STACKS, 0, sizeof(struct mt_seg_stack),
+        MT_STACK_ROWS, (void **)&mt_stack_rows);
+    mt_stack_index = mt_private_bytes(MT_STACK_INDEX * sizeof(uint16_t));
+    return mt_stack_section != NULL && mt_stack_index != NULL;
+}
+
+/* The row of a stack plus 1; 0 where the table is full. */
+static uint16_t mt_stack_row(const struct mt_seg_stack *stack)
+{
+    if (mt_stack_index == NULL && !mt_stack_make()) {
+        return 0;
+    }
+    uint32_t slot = (uint32_t)(mt_stack_hash(stack) >> 53);
+    while (mt_stack_index[slot] != 0) {
+        if (mt_stack_equal(&mt_stack_rows[mt_stack_index[slot] - 1], stack)) {
+            return mt_stack_index[slot];
+        }
+        slot = (slot + 1) % MT_STACK_INDEX;
+    }
+    struct mt_seg_section *s = mt_stack_section;
+    if (s->used >= s->capacity) {
+        s->dropped++;
+        return 0;
+    }
+    mt_stack_rows[s->used] = *stack;
+    __atomic_store_n(&s->used, s->used + 1, __ATOMIC_RELEASE);
+    mt_stack_index[slot] = (uint16_t)s->used;
+    return mt_stack_index[slot];
+}
+
+uint16_t mt_unwind_stack(uintptr_t address, uintptr_t frame)
+{
+    struct mt_stack_walk w = {.address = address, .frame = frame};
+    _Unwind_Backtrace(mt_stack_visit, &w);
+    if (w.stack.depth == 0) {
+        return 0;
+    }
+    mt_cold_lock();
+    uint32_t before = mt_stack_section != NULL ? mt_stack_section->used : 0;
+    uint16_t row = mt_stack_row(&w.stack);
+    bool fresh = mt_stack_section != NULL && mt_stack_section->used > before;
+    mt_cold_unlock();
+    for (uint32_t i = 0; fresh && i < w.stack.depth; i++) {
+        mt_module_index(w.stack.frames[i]); /* so that readers can resolve it */
+    }
+    return row;
+}

@@ -1,0 +1,109 @@
+/* enter.c: entry and return when the plain case does not hold: a call from
+ * inside MPI, the first call of a thread, a stale guard, the shared shard, a
+ * closed gate. */
+#include "call.h"
+
+_Thread_local struct mt_tls mt_tls
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+struct mt_ops mt_ops;
+uint32_t mt_gate = MT_GATE_CLOSED;
+uint32_t mt_phase;
+uint32_t mt_type_epoch = 1;
+uint32_t mt_comm_epoch = 1;
+uint32_t mt_stack_depth;
+uint32_t mt_clock_source = MPITRACE_CLOCK_SOURCE_VDSO;
+void *mt_real_mpi[MPITRACE_CALL_LIMIT];
+
+/* Counts a call that is the application's although the plain case failed. */
+static enum mt_verdict mt_enter_counted(struct mt_call *call, uintptr_t address,
+                                        uintptr_t frame, uintptr_t guard,
+                                        bool nested)
+{
+    struct mt_tls *tls = &mt_tls;
+    struct mt_shard *shard = tls->shard;
+    if (shard == NULL) {
+        shard = mt_ops.shard_attach();
+    }
+    if (shard == NULL) {
+        tls->guard = guard;
+        return MT_FORWARD;
+    }
+    mt_shard_lock(shard);
+    call->shard = shard;
+    call->nested = nested;
+    if (nested) {
+        shard->thread->calls_callback++;
+        call->outer = *shard->thread;
+        call->site = mt_site_nested(shard, call->id, address, frame,
+                                    &call->address);
+    } else {
+        shard->thread->guard_repairs += guard != 0;
+        call->site =
+            mt_site_find(shard, call->id, address, frame, &call->address);
+    }
+    mt_shard_unlock(shard);
+    return MT_COUNT;
+}
+
+MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
+                                      uintptr_t frame)
+{
+    struct mt_tls *tls = &mt_tls;
+    bool by_pmpi_name = (tls->guard & 1) != 0;
+    uintptr_t guard = tls->guard & ~(uintptr_t)1;
+    uint32_t gate = __atomic_load_n(&mt_gate, __ATOMIC_ACQUIRE);
+    tls->guard = guard;
+    call->shard = NULL;
+    call->bytes = 0;
+    if ((gate & MT_GATE_CLOSED) != 0) {
+        if (mt_ops.forward != NULL) {
+            call->real = mt_ops.forward(call->id, address, by_pmpi_name);
+        }
+        return MT_FORWARD;
+    }
+    call->real = mt_ops.forward(call->id, address, by_pmpi_name);
+    /* A guard below the caller is left from a call that was jumped out of. */
+    bool nested = guard != 0 && frame < guard;
+    if (nested && mt_ops.caller(address) == MT_CALLER_LIBRARY) {
+        if (tls->shard != NULL && tls->shard->shared == 0) {
+            tls->shard->thread->calls_internal++;
+        }
+        return MT_FORWARD;
+    }
+    call->restore = nested ? guard : 0;
+    tls->guard = nested ? guard : frame;
+    if ((gate & MT_GATE_PAUSED) != 0) {
+        return MT_WATCH;
+    }
+    return mt_enter_counted(call, address, frame, guard, nested);
+}
+
+void mt_leave_slow(struct mt_call *call, uint64_t ticks)
+{
+    struct mt_shard *shard = call->shard;
+    struct mt_seg_site *site = call->site;
+    struct mt_seg_thread *t = shard->thread;
+    if (ticks > UINT64_C(1) << 62) {
+        t->clock_dropped++;
+    } else {
+        site->ticks += ticks;
+        if (ticks > site->max_ticks) {
+            site->max_ticks = ticks;
+        }
+        mt_function(shard, call->id)
+            ->time_bins[mt_bin(ticks, MPITRACE_TIME_BINS)]++;
+    }
+    if (call->nested != 0) {
+        t->details = call->outer.details;
+        t->address = call->outer.address;
+        t->comm_handle = call->outer.comm_handle;
+        t->peer = call->outer.peer;
+        t->tag = call->outer.tag;
+        t->enter_ticks = call->outer.enter_ticks;
+        __atomic_store_n(&t->call, call->outer.call, __ATOMIC_RELEASE);
+    } else {
+        __atomic_store_n(&t->call, 0, __ATOMIC_RELEASE);
+    }
+    mt_shard_unlock(shard);
+    mt_tls.guard = call->restore;
+}

@@ -1,0 +1,102 @@
+/* request.h: follows requests from the call that starts them to the call that
+ * completes them.
+ *
+ * Owns: one table of fixed size for the process. Threads: any may insert and
+ * remove; a slot is claimed and released by compare-and-swap on its key, and
+ * an entry is removed by slot and generation, because another thread may be
+ * given the same handle before the completing call's wrapper runs. Must not:
+ * allocate, lock, know an MPI type.
+ *
+ * A handle is not unique. Both MPI libraries hand out one shared handle for
+ * many sends that were complete at once. An insert that finds its handle
+ * present therefore marks it shared, and such requests count as complete when
+ * the start call returns. */
+#ifndef MPITRACE_PROBE_REQUEST_H
+#define MPITRACE_PROBE_REQUEST_H
+
+#include "tally.h"
+
+enum { MT_REQUEST_BUCKETS = 1024, MT_REQUEST_WAYS = 8 };
+
+enum mt_request_kind {
+    MT_REQUEST_SEND = 1,
+    MT_REQUEST_RECV = 2,
+    MT_REQUEST_OTHER = 4, /* collective, one-sided, file, generalised */
+    MT_REQUEST_PERSISTENT = 8,
+    MT_REQUEST_ACTIVE = 16,
+    MT_REQUEST_SHARED = 32,
+    MT_REQUEST_PEERLESS = 64, /* with MPI_PROC_NULL */
+};
+
+struct mt_request {
+    uint64_t start;      /* ticks at the start call's return */
+    uint64_t address;    /* call site of the start call */
+    uint64_t bytes;      /* posted payload */
+    struct mt_comm *comm;
+    uint32_t generation;
+    int32_t peer;        /* rank in comm, negative if any */
+    uint16_t call;       /* function that started it */
+    uint16_t type;       /* entry of TYPES */
+    uint16_t kind;       /* enum mt_request_kind */
+    uint16_t site_call;  /* function that made it, for persistent ones */
+    uint32_t phase;
+    uint32_t reserved;
+};
+
+/* A request as it was when a completing call was entered. slot is -1 when it
+ * is not followed. */
+struct mt_pending {
+    uint64_t handle;
+    int32_t slot;
+    uint32_t generation;
+};
+
+extern struct mt_request *mt_requests;
+extern uint64_t *mt_request_keys;
+
+/* Follows a request just started by call. */
+void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
+                       uint64_t comm, int32_t peer, uint64_t bytes,
+                       uint64_t datatype);
+
+/* A persistent request was started: it is active, at this call site. */
+void mt_request_activate(struct mt_call *call, uint64_t handle);
+
+/* Finds the entry of a handle before the MPI library may complete it. */
+MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
+{
+    found_p->handle = handle;
+    found_p->slot = -1;
+    if (mt_unlikely(mt_request_keys == NULL)) {
+        return;
+    }
+    unsigned bucket = (unsigned)(mt_hash(handle) >> 54);
+    for (unsigned probe = 0; probe < 2; probe++) {
+        unsigned first = ((bucket + probe) % MT_REQUEST_BUCKETS) * MT_REQUEST_WAYS;
+        for (unsigned i = first; i < first + MT_REQUEST_WAYS; i++) {
+            if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_ACQUIRE) ==
+                handle) {
+                found_p->slot = (int32_t)i;
+                found_p->generation = mt_requests[i].generation;
+                return;
+            }
+        }
+    }
+}
+
+/* The request completed in call. source and bytes are those of its status
+ * (receives), or negative where there is none: the posted ones are taken. */
+void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
+                         int32_t source, int64_t bytes, bool cancelled);
+
+/* MPI_Request_free: an active request goes on without a handle. */
+void mt_request_forget(struct mt_call *call, const struct mt_pending *pending);
+
+/* True if the completing call must ask for a status: a receive is followed. */
+MT_INLINE bool mt_request_is_receive(const struct mt_pending *pending)
+{
+    return pending->slot >= 0 &&
+           (mt_requests[pending->slot].kind & MT_REQUEST_RECV) != 0;
+}
+
+#endif

@@ -1,0 +1,187 @@
+/* shard.h: what one thread writes while it measures.
+ *
+ * Owns: the thread-local guard, the shard (pointers into the segment plus the
+ * private look-up tables that lead there) and its hot look-ups.
+ * Threads: a shard has one writer at a time. The last shard (shared) serves
+ * all threads that found none of their own; its users take its spin lock
+ * around every update.
+ * Must not: allocate, lock (but for the shared shard), make a system call,
+ * know an MPI handle's type. Slow paths are reached through pmpi/. */
+#ifndef MPITRACE_PROBE_SHARD_H
+#define MPITRACE_PROBE_SHARD_H
+
+#include "../include/base.h"
+#include "../include/calls.gen.h"
+#include "../include/segment.gen.h"
+#include "clock.h"
+
+enum {
+    MT_SITE_CACHE = 512,  /* direct-mapped entries */
+    MT_STEPS = 512,       /* open addressing, at most half full */
+    MT_SITE_INDEX = 2048, /* open addressing, at most three quarters full */
+    MT_TYPE_CACHE = 64,
+    MT_COMM_CACHE = 16,
+};
+
+/* Where a call of one function from one return address is counted. */
+struct mt_site_cached {
+    uintptr_t address;
+    uint32_t call;
+    uint32_t phase;
+    struct mt_seg_site *site;
+};
+
+/* How to leave the frame that a return address inside a language binding
+ * belongs to. Its size is constant per address on every binding measured. */
+struct mt_step {
+    uintptr_t address;
+    uint32_t slot; /* bytes from the frame address to the next return address */
+    uint32_t span; /* bytes to the next frame address; 0: varies, unwind */
+};
+
+struct mt_site_slot {
+    uint64_t key; /* mt_site_key() of the site, 0 if free */
+    struct mt_seg_site *site;
+};
+
+struct mt_type_cached {
+    uint64_t handle;
+    int64_t size;
+    uint32_t index; /* entry of TYPES */
+    uint32_t epoch;
+};
+
+/* What is known of a communicator; lives until the process ends. */
+struct mt_comm {
+    uint64_t handle;
+    uint32_t index; /* entry of COMMS */
+    int32_t size;
+    int32_t rank;
+    int32_t peers;        /* processes that ranks in calls refer to (remote group if inter) */
+    const int32_t *world; /* peers' world ranks, NULL: identity (see identity) */
+    uint32_t identity;    /* 1: rank == world rank */
+    int32_t neighbours;   /* out-degree of the topology, -1: not asked yet */
+    uint64_t id;
+    uint64_t group; /* hash of the ordered world ranks */
+    uint32_t inter;
+    uint32_t comparable;
+};
+
+struct mt_comm_cached {
+    uint64_t handle;
+    struct mt_comm *comm;
+    uint32_t epoch;
+    uint32_t reserved;
+};
+
+struct mt_shard {
+    struct mt_seg_thread *thread;
+    uint32_t number;
+    uint32_t shared;      /* 1: used by several threads, take lock */
+    uint32_t lock;        /* pairs: mt_shard_lock / mt_shard_unlock */
+    uint32_t held;        /* 1 while a thread holds it */
+    uint32_t peer_limit;  /* world ranks that peer_index covers */
+    uint32_t site_count;  /* used slots of site_index */
+    struct mt_seg_total *comm_totals;
+    struct mt_seg_total *type_totals;
+    struct mt_seg_section *site_section; /* the one being filled, with its rows */
+    struct mt_seg_site *site_rows;
+    struct mt_seg_section *function_section;
+    struct mt_seg_function *function_rows;
+    struct mt_seg_section *peer_section;
+    struct mt_seg_peer *peers;
+    uint16_t *peer_index;    /* by world rank: row + 1 */
+    uint16_t peer_special[3]; /* PEER_OTHER, _FOREIGN, _UNKNOWN: row + 1 */
+    struct mt_seg_site nowhere;         /* private: takes what found no row at all */
+    struct mt_seg_function no_function; /* likewise */
+    struct mt_seg_function *functions[MPITRACE_CALL_LIMIT];
+    struct mt_site_cached sites[MT_SITE_CACHE];
+    struct mt_step steps[MT_STEPS];
+    uint32_t step_count;
+    struct mt_type_cached types[MT_TYPE_CACHE];
+    struct mt_comm_cached comms[MT_COMM_CACHE];
+    struct mt_site_slot site_index[MT_SITE_INDEX];
+};
+
+/* Per thread. guard is the stack address of the outermost frame inside MPI,
+ * 0 outside; bit 0 says that the call came in by a PMPI_ name although a tool
+ * behind us defines the MPI_ one (entries.gen.S sets it). guard must stay the
+ * first member: assembly uses its place. */
+struct mt_tls {
+    uintptr_t guard;
+    struct mt_shard *shard;
+    void *scratch;       /* for calls on arrays of requests, see request.h */
+    size_t scratch_bytes;
+};
+
+extern _Thread_local struct mt_tls mt_tls
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Nonzero while no call may be measured: before MPI_Init, in a forked child,
+ * after an internal error (MT_GATE_CLOSED) or between MPI_Pcontrol(0) and (1)
+ * (MT_GATE_PAUSED). */
+enum { MT_GATE_CLOSED = 1, MT_GATE_PAUSED = 2 };
+extern uint32_t mt_gate;
+
+/* Current phase (entry of PHASES) and the epochs that empty the caches. */
+extern uint32_t mt_phase;
+extern uint32_t mt_type_epoch;
+extern uint32_t mt_comm_epoch;
+
+/* Whose code a return address lies in. */
+enum mt_caller {
+    MT_CALLER_APPLICATION = 0,
+    MT_CALLER_BINDING = 1, /* language binding, or a library to step out of */
+    MT_CALLER_LIBRARY = 2, /* the MPI library itself, its plug-ins, a tool */
+};
+
+/* What the measurement needs of the layer above, and only on cold paths. Set
+ * before the gate opens. */
+struct mt_ops {
+    struct mt_shard *(*shard_attach)(void); /* for this thread, NULL: none */
+    enum mt_caller (*caller)(uintptr_t address);
+    void *(*forward)(uint32_t id, uintptr_t address, bool by_pmpi_name);
+    uint32_t (*module)(uintptr_t address); /* entry of MODULES + 1, 0: unknown */
+    /* The frame outside the one that address returns into and whose frame
+     * address is frame: its return address, 0 if it cannot be told. */
+    uintptr_t (*step)(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
+                      uint32_t *span_p);
+    uint16_t (*stack)(uintptr_t address, uintptr_t frame); /* STACKS + 1 */
+    /* More room for a section of the shard; false: none to be had. */
+    bool (*grow)(struct mt_shard *shard, uint32_t kind);
+    void (*type_find)(uint64_t handle, struct mt_type_cached *found_p);
+    struct mt_comm *(*comm_find)(uint64_t handle);
+};
+extern struct mt_ops mt_ops;
+
+/* Frames of the call stack that make a call site of their own; 0: none. */
+extern uint32_t mt_stack_depth;
+
+MT_INLINE void mt_shard_lock(struct mt_shard *shard)
+{
+    if (mt_unlikely(shard->shared != 0)) {
+        while (__atomic_exchange_n(&shard->lock, 1, __ATOMIC_ACQUIRE) != 0) {
+            while (__atomic_load_n(&shard->lock, __ATOMIC_RELAXED) != 0) {
+#if defined(__x86_64__)
+                __builtin_ia32_pause();
+#endif
+            }
+        }
+    }
+}
+
+MT_INLINE void mt_shard_unlock(struct mt_shard *shard)
+{
+    if (mt_unlikely(shard->shared != 0)) {
+        __atomic_store_n(&shard->lock, 0, __ATOMIC_RELEASE);
+    }
+}
+
+MT_INLINE unsigned mt_site_cache_slot(uintptr_t address, uint32_t call)
+{
+    return (unsigned)(mt_hash(address ^ ((uint64_t)call << 40)) >> 55);
+}
+
+_Static_assert(MT_SITE_CACHE == 1 << 9, "mt_site_cache_slot takes 9 bits");
+
+#endif

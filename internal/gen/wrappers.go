@@ -1,0 +1,459 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// A wrapper has the same shape for every function:
+//
+//	enter -> go (publish, start the time) -> the MPI library -> stop
+//	      -> what its class counts -> leave
+//
+// body says what a class adds to that shape. The text may name an argument by
+// its role in braces: {comm} becomes the argument with the role comm.
+type body struct {
+	before   string            // declarations and statements before the call
+	publish  string            // replaces mt_go(&call)
+	replace  map[string]string // role -> expression handed to the MPI library
+	after    string            // when counted and the call succeeded
+	always   string            // when counted, also after a failure
+	registry string            // when it succeeded, counted or measurement paused
+}
+
+const (
+	peerless = "mt_go_peer(&call, MT_U64({comm}), -1, -1);"
+	statusIn = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
+)
+
+// bodies by class. Classes without an entry count calls and time only.
+var bodies = map[string]body{
+	"send": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
+		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});",
+	},
+	"isend": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
+		after:   "mt_body_isend(&call, {comm}, {dest}, {sendcount}, {sendtype}, {request});",
+	},
+	"recv": {
+		before:  statusIn,
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		replace: map[string]string{"status": "status"},
+		after:   "mt_body_recv(&call, {comm}, status, {recvtype});",
+	},
+	"irecv": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_body_irecv(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
+	},
+	"send_init": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, {comm}, {dest}, {sendtotal}, {sendtype}, {request});",
+	},
+	"recv_init": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, {comm}, {source}, {recvtotal}, {recvtype}, {request});",
+	},
+	"sendrecv": {
+		before:  statusIn,
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		replace: map[string]string{"status": "status"},
+		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_recv(&call, {comm}, status, {recvtype});",
+	},
+	"isendrecv": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_irecv(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
+	},
+	"mrecv": {
+		before:  statusIn + " MT_Message taken = *{message};",
+		replace: map[string]string{"status": "status"},
+		after:   "mt_body_recv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), status, {recvtype});",
+	},
+	"imrecv": {
+		before: "MT_Message taken = *{message};",
+		after:  "mt_body_irecv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, {recvcount}, {recvtype}, {request});",
+	},
+	"probe": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_count_comm(&call, MT_U64({comm}));",
+	},
+	"mprobe": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_count_comm(&call, MT_U64({comm}));\n        mt_message_put(MT_U64(*{message}), MT_U64({comm}));",
+	},
+	"improbe": {
+		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:   "mt_count_comm(&call, MT_U64({comm}));\n        if (*{flag} != 0) {\n            mt_message_put(MT_U64(*{message}), MT_U64({comm}));\n        }",
+	},
+	"start": {
+		before: "MT_Request started = *{request};",
+		after:  "mt_request_activate(&call, MT_U64(started));",
+	},
+	"startall": {
+		after: "for (int i = 0; i < {nrequests}; i++) {\n            mt_request_activate(&call, MT_U64({requests}[i]));\n        }",
+	},
+	"wait": {
+		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		replace: map[string]string{"status": "status"},
+		after:   "mt_body_completed(&call, &pending, status);",
+	},
+	"test": {
+		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		replace: map[string]string{"status": "status"},
+		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status);\n        }",
+	},
+	"waitall": {
+		before:  arrayIn("{statuses}"),
+		replace: map[string]string{"statuses": "array.statuses"},
+		always:  "mt_body_array_all(&call, &array, {nrequests}, {requests}, rc != MT_SUCCESS);",
+	},
+	"testall": {
+		before:  arrayIn("{statuses}"),
+		replace: map[string]string{"statuses": "array.statuses"},
+		always:  "if (rc != MT_SUCCESS || *{flag} != 0) {\n            mt_body_array_all(&call, &array, {nrequests}, {requests}, rc != MT_SUCCESS);\n        }",
+	},
+	"waitany": {
+		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
+		replace: map[string]string{"status": "status"},
+		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
+	},
+	"testany": {
+		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
+		replace: map[string]string{"status": "status"},
+		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
+	},
+	"waitsome": {
+		before:  arrayIn("{statuses}"),
+		replace: map[string]string{"statuses": "array.statuses"},
+		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
+	},
+	"testsome": {
+		before:  arrayIn("{statuses}"),
+		replace: map[string]string{"statuses": "array.statuses"},
+		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
+	},
+	"request_free": {
+		before: "struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		after:  "mt_request_forget(&call, &pending);",
+	},
+	"cancel": {
+		before: "__atomic_store_n(&mt_cancel_used, 1, __ATOMIC_RELEASE);",
+	},
+	"grequest": {
+		after: "mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+	},
+	"iio": {
+		after: "mt_count_moved(&call, {filecount}, MT_U64({filetype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+	},
+	"io": {
+		after: "mt_count_moved(&call, {filecount}, MT_U64({filetype}));",
+	},
+	"rma": {
+		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
+		after:   "mt_count_moved(&call, {sendcount}, MT_U64({sendtype}));",
+	},
+	"rrma": {
+		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
+		after:   "mt_count_moved(&call, {sendcount}, MT_U64({sendtype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+	},
+	"rma_sync": {
+		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), -1, -1);",
+	},
+	"win_new": {
+		publish:  peerless,
+		registry: "mt_registry_win(MT_U64(*{newwin}), MT_U64({comm}));",
+	},
+	"comm_new": {
+		publish:  peerless,
+		registry: "MT_NAME(comm_made)({commornull}, *{newcomm}, {id}, {salt});",
+	},
+	"comm_inew": {
+		publish:  peerless,
+		after:    "mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+		registry: "MT_NAME(comm_duplicated)({comm}, *{newcomm}, {id});",
+	},
+	"comm_free": {
+		before:   "MT_Comm freed = *{comm_p};",
+		publish:  "mt_go_peer(&call, MT_U64(freed), -1, -1);",
+		registry: "mt_registry_comm_free(MT_U64(freed));",
+	},
+	"comm_set_name": {registry: "mt_registry_comm_name(MT_U64({comm}), {name});"},
+	"type_new":      {registry: "mt_registry_type_made(MT_U64(*{newtype}), {id});"},
+	"type_free": {
+		before:   "MT_Datatype freed = *{type_p};",
+		registry: "mt_registry_type_free(MT_U64(freed));",
+	},
+	"abort":    {before: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
+	"pcontrol": {},
+	"win_free": {},
+}
+
+func arrayIn(statuses string) string {
+	return "struct mt_array array;\n    if (!MT_NAME(array_begin)(&array, {nrequests}, {requests}, " + statuses + ")) {\n        mt_kill_switch(\"no memory for an array of requests\");\n        array.statuses = " + statuses + ";\n    }"
+}
+
+// abiType is the type of an argument in c/abi/: handles by name, all other
+// pointers as they are passed.
+func abiType(t string) string {
+	constant := strings.HasPrefix(t, "const ")
+	b := strings.TrimPrefix(t, "const ")
+	stars := strings.Count(b, "*") + strings.Count(b, "[]")
+	if strings.Contains(b, "][") {
+		stars = 1
+		b = b[:strings.IndexByte(b, '[')]
+	}
+	b = strings.TrimRight(strings.ReplaceAll(b, "[]", ""), "* ")
+	switch b {
+	case "int", "void", "char", "double":
+	case "MPI_Comm", "MPI_Datatype", "MPI_Errhandler", "MPI_Group", "MPI_Info", "MPI_Message", "MPI_Op", "MPI_Request", "MPI_Session", "MPI_Win", "MPI_File", "MPI_Status", "MPI_Aint", "MPI_Count", "MPI_Offset", "MPI_Fint":
+		b = "MT_" + strings.TrimPrefix(b, "MPI_")
+	case "MPI_T_cb_safety":
+		b = "int"
+	default: // function pointers and opaque handles of the tools interface
+		if strings.HasPrefix(b, "MPI_T_") && stars == 0 {
+			return "void *"
+		}
+		b, constant = "void", false
+		stars = max(stars, 1)
+	}
+	s := b
+	if constant {
+		s = "const " + s
+	}
+	if stars > 0 {
+		s += " " + strings.Repeat("*", stars)
+	}
+	return s
+}
+
+func (c *call) params(names bool) string {
+	var list []string
+	for i, a := range c.Args {
+		if a.variadic() {
+			continue
+		}
+		t := abiType(a.Type)
+		if names {
+			if !strings.HasSuffix(t, "*") {
+				t += " "
+			}
+			t += fmt.Sprintf("a%d", i)
+		}
+		list = append(list, t)
+	}
+	if len(list) == 0 {
+		return "void"
+	}
+	return strings.Join(list, ", ")
+}
+
+// fill replaces {role} by the argument that has it. It panics on a role that
+// the function lacks: a class must fit its functions.
+func (c *call) fill(text string) string {
+	for {
+		i := strings.IndexByte(text, '{')
+		for i >= 0 {
+			j := strings.IndexByte(text[i:], '}')
+			if j > 0 && isWord(text[i+1:i+j]) {
+				text = text[:i] + c.argument(text[i+1:i+j]) + text[i+j+1:]
+				break
+			}
+			k := strings.IndexByte(text[i+1:], '{')
+			if k < 0 {
+				i = -1
+			} else {
+				i += 1 + k
+			}
+		}
+		if i < 0 {
+			return text
+		}
+	}
+}
+
+func isWord(s string) bool {
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && r != '_' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// argument is the C expression for a role.
+func (c *call) argument(role string) string {
+	switch role {
+	case "id":
+		return "MPITRACE_CALL_" + strings.TrimPrefix(c.Name, "MPI_")
+	case "commornull":
+		if _, ok := c.byRole("comm"); !ok {
+			return "MT_COMM_NULL"
+		}
+		return c.argument("comm")
+	case "sendtotal", "recvtotal": // partitioned: count per partition
+		half := role[:4]
+		if _, ok := c.byRole(half + "partitions"); ok {
+			return fmt.Sprintf("(int64_t)%s * %s", c.argument(half+"partitions"), c.argument(half+"count"))
+		}
+		return c.argument(half + "count")
+	case "salt":
+		if _, ok := c.byRole("grouptag"); ok {
+			return "(uint64_t)(uint32_t)" + c.argument("grouptag")
+		}
+		if _, ok := c.byRole("stringtag"); ok {
+			return "mt_text_hash(" + c.argument("stringtag") + ")"
+		}
+		return "0"
+	case "recvtype", "recvcount": // Sendrecv_replace has one buffer
+		if _, ok := c.byRole(role); !ok {
+			return c.argument("send" + role[4:])
+		}
+	case "sendcount", "sendtype": // Fetch_and_op, Compare_and_swap: one element
+		if _, ok := c.byRole(role); !ok {
+			if role == "sendcount" {
+				return "1"
+			}
+			return c.argument("type")
+		}
+	case "filecount":
+		if _, ok := c.byRole(role); !ok {
+			return "0"
+		}
+	}
+	for i, a := range c.Args {
+		if a.Role == role {
+			return fmt.Sprintf("a%d", i)
+		}
+	}
+	panic(fmt.Sprintf("%s (class %s) has no argument with role %q", c.Name, c.Class, role))
+}
+
+func (c *call) has(role string) bool {
+	_, ok := c.byRole(role)
+	return ok
+}
+
+// bodyOf is the class's body, worked out for one function.
+func (c *call) bodyOf() body {
+	b := bodies[c.Class]
+	switch c.Class {
+	case "coll", "icoll", "coll_init":
+		b.publish = peerless
+		if c.has("root") {
+			b.publish = "mt_go_peer(&call, MT_U64({comm}), {root}, -1);"
+		}
+		bytes, typ := c.collectiveShare()
+		switch c.Class {
+		case "coll":
+			b.after = fmt.Sprintf("mt_body_coll(&call, {comm}, %s, %s);", bytes, typ)
+		case "icoll":
+			b.after = fmt.Sprintf("mt_body_coll(&call, {comm}, %s, %s);\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});", bytes, typ)
+		default:
+			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, {request});", bytes)
+		}
+	case "local", "type_set_name":
+		if c.has("comm") && c.Returns == "int" {
+			b.publish = "mt_go_peer(&call, MT_U64({comm}), -1, -1);"
+		}
+	case "comm_new":
+		if !c.has("comm") {
+			b.publish = ""
+		}
+	case "io", "iio":
+		if !c.has("filecount") || !c.has("filetype") {
+			b.after = ""
+			if c.has("request") {
+				b.after = "mt_body_request(&call, MT_REQUEST_OTHER, {request});"
+			}
+		}
+	}
+	return b
+}
+
+func (a *api) emitWrappers() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "/* %s */\n/* Compiled once per ABI: -DMT_ABI_OPENMPI=1 or -DMT_ABI_MPICH=1. */\n#include \"../pmpi/body.h\"\n", notice)
+	for i := range a.calls {
+		c := &a.calls[i]
+		b.WriteByte('\n')
+		switch c.Class {
+		case "init":
+			c.writeInit(&b, "mt_life_init_exit(&MT_NAME(family), rc != MT_SUCCESS);")
+		case "session_init":
+			c.writeInit(&b, "if (rc == MT_SUCCESS) {\n            MT_NAME(session_begin)(*{session_p});\n            mt_life_session_begin(&MT_NAME(family));\n        }")
+		case "finalize":
+			c.writeFinalize(&b)
+		default:
+			c.write(&b)
+		}
+	}
+	return b.Bytes()
+}
+
+func (c *call) open(b *bytes.Buffer) {
+	ret := abiType(c.Returns)
+	fmt.Fprintf(b, "%s MT_NAME(%s)(%s)\n{\n    typedef %s (*real_fn)(%s);\n    struct mt_call call;\n", ret, c.Name, c.params(true), ret, c.params(false))
+}
+
+func (c *call) forwardArgs(replace map[string]string) string {
+	var list []string
+	for i, a := range c.Args {
+		if a.variadic() {
+			continue
+		}
+		if r, ok := replace[a.Role]; ok && a.Role != "" {
+			list = append(list, r)
+			continue
+		}
+		list = append(list, fmt.Sprintf("a%d", i))
+	}
+	return strings.Join(list, ", ")
+}
+
+// write emits the wrapper of one function.
+func (c *call) write(b *bytes.Buffer) {
+	p := c.bodyOf()
+	c.open(b)
+	fmt.Fprintf(b, "    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n", c.argument("id"), c.forwardArgs(nil))
+	if p.before != "" {
+		fmt.Fprintf(b, "    %s\n", c.fill(p.before))
+	}
+	publish := p.publish
+	if publish == "" {
+		publish = "mt_go(&call);"
+	}
+	fmt.Fprintf(b, "    %s\n", c.fill(publish))
+	fmt.Fprintf(b, "    %s rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n", abiType(c.Returns), c.forwardArgs(p.replace))
+	ok := "rc == MT_SUCCESS"
+	failed := "rc != MT_SUCCESS"
+	if c.Returns != "int" {
+		ok, failed = "true", "false"
+	}
+	if p.registry != "" {
+		fmt.Fprintf(b, "    if (%s) {\n        %s\n    }\n", ok, c.fill(p.registry))
+	}
+	if p.always != "" {
+		fmt.Fprintf(b, "    if (array.statuses != NULL && call.shard != NULL) {\n        %s\n    }\n", c.fill(p.always))
+	}
+	if p.after != "" {
+		fmt.Fprintf(b, "    if (mt_likely(call.shard != NULL && %s)) {\n        %s\n    }\n", ok, c.fill(p.after))
+	}
+	fmt.Fprintf(b, "    mt_leave(&call, %s);\n", failed)
+	if c.Class == "pcontrol" {
+		b.WriteString("    mt_life_pcontrol(a0);\n")
+	}
+	b.WriteString("    return rc;\n}\n")
+}
+
+// writeInit emits MPI_Init, MPI_Init_thread and MPI_Session_init: the
+// measurement begins before the call, so that a hang inside it is seen.
+func (c *call) writeInit(b *bytes.Buffer, exit string) {
+	c.open(b)
+	fmt.Fprintf(b, "    bool begun = mt_life_init_enter();\n    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n    mt_go(&call);\n    int rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n    if (begun) {\n        %s\n    }\n    mt_leave(&call, rc != MT_SUCCESS);\n    return rc;\n}\n", c.argument("id"), c.forwardArgs(nil), c.forwardArgs(nil), c.fill(exit))
+}
+
+func (c *call) writeFinalize(b *bytes.Buffer) {
+	c.open(b)
+	fmt.Fprintf(b, "    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n    mt_life_finalize_enter();\n    mt_go(&call);\n    int rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n    mt_leave(&call, rc != MT_SUCCESS);\n    mt_life_finalize_exit(rc != MT_SUCCESS);\n    return rc;\n}\n", c.argument("id"), c.forwardArgs(nil), c.forwardArgs(nil))
+}
