@@ -8,7 +8,7 @@ import "structs"
 const (
 	VersionMajor        = 1
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0x7c98c46ca058d117
+	LayoutHash   uint64 = 0x79628fceb788a8e9
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -186,16 +186,16 @@ type RawThread struct {
 	Tag               int32  // message tag, negative if none or any
 	TID               uint32 // thread id of the holder
 	Overflow          uint32 // 1 for the shared last shard
-	Calls             uint64 // calls counted by this shard
+	Reserved1         uint64 // 0
 	CallsInternal     uint64 // calls that an MPI library made of itself, not counted
 	CallsCallback     uint64 // calls made by the application inside callbacks; counted
 	GuardRepairs      uint64 // guards found stale (longjmp, exception) and mended
 	ClockDropped      uint64 // calls whose time ran backward or stepped impossibly: counted, not timed
 	RequestsStarted   uint64 // requests of point-to-point, collective, one-sided and file operations
-	RequestsCompleted uint64 // ... seen to complete
-	RequestsShared    uint64 // ... of these, with a handle that the library shares among completed operations
-	RequestsFreed     uint64 // ... freed while active
-	RequestsCancelled uint64 // ... cancelled
+	RequestsCompleted uint64 // ... seen to complete, freed or cancelled
+	RequestsShared    uint64 // ... of the completed, with a handle that the library shares among completed operations
+	RequestsFreed     uint64 // ... of the completed, freed while active
+	RequestsCancelled uint64 // ... of the completed, cancelled
 	RequestsDropped   uint64 // ... not followed because the table was full
 	ReceivesEstimated uint64 // receives whose size had to be taken from the posted size
 	SitesDropped      uint64 // calls counted in a row 'other'
@@ -213,8 +213,8 @@ type RawSite struct {
 	Phase        uint32 // entry of PHASES
 	Flags        uint16 // enum site_flag, or-ed
 	Stack        uint16 // entry of STACKS plus 1, 0 if none
-	Calls        uint64 // calls counted
-	Ticks        uint64 // time inside them, in ticks of the clock
+	Calls        uint64 // calls counted, on entry: one that never returned is among them
+	Ticks        uint64 // time inside them, in ticks of the clock; of a quick function (spec/mpi.json) estimated from one call in 16
 	Bytes        uint64 // payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md)
 	MaxTicks     uint64 // longest call
 	RequestTicks uint64 // of the requests started here: time from the start call to the return of the completing call
@@ -432,7 +432,7 @@ var placements = map[string]struct {
 		{"Tag", 4, 36},
 		{"TID", 4, 40},
 		{"Overflow", 4, 44},
-		{"Calls", 8, 48},
+		{"Reserved1", 8, 48},
 		{"CallsInternal", 8, 56},
 		{"CallsCallback", 8, 64},
 		{"GuardRepairs", 8, 72},

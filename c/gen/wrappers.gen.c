@@ -94,13 +94,16 @@ MT_Aint MT_NAME(MPI_Aint_add)(MT_Aint a0, MT_Aint a1)
 {
     typedef MT_Aint (*real_fn)(MT_Aint, MT_Aint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Aint_add, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Aint_add])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Aint_add, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     MT_Aint rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -108,13 +111,16 @@ MT_Aint MT_NAME(MPI_Aint_diff)(MT_Aint a0, MT_Aint a1)
 {
     typedef MT_Aint (*real_fn)(MT_Aint, MT_Aint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Aint_diff, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Aint_diff])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Aint_diff, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     MT_Aint rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -676,13 +682,19 @@ MT_Fint MT_NAME(MPI_Comm_c2f)(MT_Comm a0)
 {
     typedef MT_Fint (*real_fn)(MT_Comm);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Comm_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Comm_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Comm_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -880,13 +892,19 @@ MT_Comm MT_NAME(MPI_Comm_f2c)(MT_Fint a0)
 {
     typedef MT_Comm (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Comm_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Comm_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Comm_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Comm rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -1067,13 +1085,16 @@ int MT_NAME(MPI_Comm_rank)(MT_Comm a0, int *a1)
 {
     typedef int (*real_fn)(MT_Comm, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Comm_rank, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_rank])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Comm_rank, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
-    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -1095,13 +1116,16 @@ int MT_NAME(MPI_Comm_remote_size)(MT_Comm a0, int *a1)
 {
     typedef int (*real_fn)(MT_Comm, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Comm_remote_size, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_remote_size])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Comm_remote_size, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
-    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -1168,13 +1192,16 @@ int MT_NAME(MPI_Comm_size)(MT_Comm a0, int *a1)
 {
     typedef int (*real_fn)(MT_Comm, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Comm_size, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Comm_size])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Comm_size, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
-    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -1357,13 +1384,19 @@ MT_Fint MT_NAME(MPI_Errhandler_c2f)(MT_Errhandler a0)
 {
     typedef MT_Fint (*real_fn)(MT_Errhandler);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Errhandler_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Errhandler_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Errhandler_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Errhandler_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Errhandler_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -1385,13 +1418,19 @@ MT_Errhandler MT_NAME(MPI_Errhandler_f2c)(MT_Fint a0)
 {
     typedef MT_Errhandler (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Errhandler_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Errhandler_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Errhandler_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Errhandler_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Errhandler_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Errhandler rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -1520,13 +1559,19 @@ MT_Fint MT_NAME(MPI_File_c2f)(MT_File a0)
 {
     typedef MT_Fint (*real_fn)(MT_File);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_File_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_File_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_File_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_File_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_File_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -1590,13 +1635,19 @@ MT_File MT_NAME(MPI_File_f2c)(MT_Fint a0)
 {
     typedef MT_File (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_File_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_File_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_File_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_File_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_File_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_File rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -2484,13 +2535,16 @@ int MT_NAME(MPI_Finalized)(int *a0)
 {
     typedef int (*real_fn)(int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Finalized, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Finalized])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Finalized, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -2614,13 +2668,16 @@ int MT_NAME(MPI_Get_address)(const void *a0, MT_Aint *a1)
 {
     typedef int (*real_fn)(const void *, MT_Aint *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Get_address, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Get_address])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Get_address, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -2628,13 +2685,16 @@ int MT_NAME(MPI_Get_count)(const MT_Status *a0, MT_Datatype a1, int *a2)
 {
     typedef int (*real_fn)(const MT_Status *, MT_Datatype, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Get_count, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Get_count])(a0, a1, a2);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Get_count, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -2830,13 +2890,19 @@ MT_Fint MT_NAME(MPI_Group_c2f)(MT_Group a0)
 {
     typedef MT_Fint (*real_fn)(MT_Group);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Group_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Group_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Group_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -2886,13 +2952,19 @@ MT_Group MT_NAME(MPI_Group_f2c)(MT_Fint a0)
 {
     typedef MT_Group (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Group_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Group_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Group_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Group rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -2984,13 +3056,16 @@ int MT_NAME(MPI_Group_rank)(MT_Group a0, int *a1)
 {
     typedef int (*real_fn)(MT_Group, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Group_rank, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_rank])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Group_rank, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -2998,13 +3073,16 @@ int MT_NAME(MPI_Group_size)(MT_Group a0, int *a1)
 {
     typedef int (*real_fn)(MT_Group, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Group_size, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Group_size])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Group_size, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -3383,13 +3461,19 @@ MT_Fint MT_NAME(MPI_Info_c2f)(MT_Info a0)
 {
     typedef MT_Fint (*real_fn)(MT_Info);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Info_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Info_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Info_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Info_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Info_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -3453,13 +3537,19 @@ MT_Info MT_NAME(MPI_Info_f2c)(MT_Fint a0)
 {
     typedef MT_Info (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Info_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Info_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Info_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Info_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Info_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Info rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -3601,13 +3691,16 @@ int MT_NAME(MPI_Initialized)(int *a0)
 {
     typedef int (*real_fn)(int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Initialized, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Initialized])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Initialized, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -3948,13 +4041,19 @@ MT_Fint MT_NAME(MPI_Message_c2f)(MT_Message a0)
 {
     typedef MT_Fint (*real_fn)(MT_Message);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Message_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Message_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Message_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Message_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Message_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -3962,13 +4061,19 @@ MT_Message MT_NAME(MPI_Message_f2c)(MT_Fint a0)
 {
     typedef MT_Message (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Message_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Message_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Message_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Message_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Message_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Message rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -4182,13 +4287,19 @@ MT_Fint MT_NAME(MPI_Op_c2f)(MT_Op a0)
 {
     typedef MT_Fint (*real_fn)(MT_Op);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Op_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Op_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Op_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Op_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Op_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -4224,13 +4335,19 @@ MT_Op MT_NAME(MPI_Op_f2c)(MT_Fint a0)
 {
     typedef MT_Op (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Op_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Op_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Op_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Op_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Op_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Op rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -4672,13 +4789,19 @@ MT_Fint MT_NAME(MPI_Request_c2f)(MT_Request a0)
 {
     typedef MT_Fint (*real_fn)(MT_Request);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Request_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Request_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Request_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Request_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Request_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -4686,13 +4809,19 @@ MT_Request MT_NAME(MPI_Request_f2c)(MT_Fint a0)
 {
     typedef MT_Request (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Request_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Request_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Request_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Request_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Request_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Request rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -4994,13 +5123,19 @@ MT_Fint MT_NAME(MPI_Session_c2f)(MT_Session a0)
 {
     typedef MT_Fint (*real_fn)(MT_Session);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Session_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Session_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Session_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Session_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Session_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -5036,13 +5171,19 @@ MT_Session MT_NAME(MPI_Session_f2c)(MT_Fint a0)
 {
     typedef MT_Session (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Session_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Session_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Session_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Session_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Session_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Session rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -5240,13 +5381,19 @@ int MT_NAME(MPI_Status_c2f)(const MT_Status *a0, MT_Fint *a1)
 {
     typedef int (*real_fn)(const MT_Status *, MT_Fint *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_c2f])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_c2f])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -5254,13 +5401,19 @@ int MT_NAME(MPI_Status_c2f08)(const MT_Status *a0, void *a1)
 {
     typedef int (*real_fn)(const MT_Status *, void *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_c2f08, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_c2f08])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_c2f08, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_c2f08])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_c2f08, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -5268,13 +5421,19 @@ int MT_NAME(MPI_Status_f082c)(void *a0, MT_Status *a1)
 {
     typedef int (*real_fn)(void *, MT_Status *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_f082c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f082c])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_f082c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f082c])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_f082c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -5282,13 +5441,19 @@ int MT_NAME(MPI_Status_f082f)(void *a0, MT_Fint *a1)
 {
     typedef int (*real_fn)(void *, MT_Fint *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_f082f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f082f])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_f082f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f082f])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_f082f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -5296,13 +5461,19 @@ int MT_NAME(MPI_Status_f2c)(const MT_Fint *a0, MT_Status *a1)
 {
     typedef int (*real_fn)(const MT_Fint *, MT_Status *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f2c])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f2c])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -5310,13 +5481,19 @@ int MT_NAME(MPI_Status_f2f08)(const MT_Fint *a0, void *a1)
 {
     typedef int (*real_fn)(const MT_Fint *, void *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Status_f2f08, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f2f08])(a0, a1);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Status_f2f08, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Status_f2f08])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Status_f2f08, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -6198,13 +6375,19 @@ MT_Fint MT_NAME(MPI_Type_c2f)(MT_Datatype a0)
 {
     typedef MT_Fint (*real_fn)(MT_Datatype);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Type_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Type_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Type_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -6489,13 +6672,19 @@ MT_Datatype MT_NAME(MPI_Type_f2c)(MT_Fint a0)
 {
     typedef MT_Datatype (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Type_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Type_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Type_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Datatype rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -6754,13 +6943,16 @@ int MT_NAME(MPI_Type_size)(MT_Datatype a0, int *a1)
 {
     typedef int (*real_fn)(MT_Datatype, int *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Type_size, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_size])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Type_size, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -7006,13 +7198,19 @@ MT_Fint MT_NAME(MPI_Win_c2f)(MT_Win a0)
 {
     typedef MT_Fint (*real_fn)(MT_Win);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Win_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Win_c2f])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Win_c2f, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Win_c2f])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Win_c2f, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Fint rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -7138,13 +7336,19 @@ MT_Win MT_NAME(MPI_Win_f2c)(MT_Fint a0)
 {
     typedef MT_Win (*real_fn)(MT_Fint);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Win_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Win_f2c])(a0);
+    }
+    if (mt_conversion_of_binding(MPITRACE_CALL_Win_f2c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Win_f2c])(a0);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Win_f2c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
     mt_go(&call);
     MT_Win rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -7516,13 +7720,16 @@ double MT_NAME(MPI_Wtick)(void)
 {
     typedef double (*real_fn)(void);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Wtick, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Wtick])();
+    }
     if (mt_enter(&call, MPITRACE_CALL_Wtick, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)();
     }
     mt_go(&call);
     double rc = ((real_fn)call.real)();
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -7530,13 +7737,16 @@ double MT_NAME(MPI_Wtime)(void)
 {
     typedef double (*real_fn)(void);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Wtime, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Wtime])();
+    }
     if (mt_enter(&call, MPITRACE_CALL_Wtime, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)();
     }
     mt_go(&call);
     double rc = ((real_fn)call.real)();
     mt_stop(&call);
-    mt_leave(&call, false);
+    mt_leave_quick(&call, false);
     return rc;
 }
 
@@ -8497,13 +8707,16 @@ int MT_NAME(MPI_Get_count_c)(const MT_Status *a0, MT_Datatype a1, MT_Count *a2)
 {
     typedef int (*real_fn)(const MT_Status *, MT_Datatype, MT_Count *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Get_count_c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Get_count_c])(a0, a1, a2);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Get_count_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 
@@ -10022,13 +10235,16 @@ int MT_NAME(MPI_Type_size_c)(MT_Datatype a0, MT_Count *a1)
 {
     typedef int (*real_fn)(MT_Datatype, MT_Count *);
     struct mt_call call;
+    if (mt_quick(MPITRACE_CALL_Type_size_c, (uintptr_t)__builtin_return_address(0))) {
+        return ((real_fn)mt_real_mpi[MPITRACE_CALL_Type_size_c])(a0, a1);
+    }
     if (mt_enter(&call, MPITRACE_CALL_Type_size_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
-    mt_leave(&call, rc != MT_SUCCESS);
+    mt_leave_quick(&call, rc != MT_SUCCESS);
     return rc;
 }
 

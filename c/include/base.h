@@ -20,7 +20,7 @@
 /* Index of the highest set bit plus one, 0 for 0: the histogram bin of v. */
 MT_INLINE unsigned mt_bin(uint64_t v, unsigned bins)
 {
-    unsigned b = v == 0 ? 0 : 64 - (unsigned)__builtin_clzll(v);
+    unsigned b = 63 - (unsigned)__builtin_clzll(2 * v + 1); /* v < 2^63 */
     return b < bins ? b : bins - 1;
 }
 

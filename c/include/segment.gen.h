@@ -7,7 +7,7 @@
 
 #define MPITRACE_SEGMENT_MAJOR 1
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x7c98c46ca058d117)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x79628fceb788a8e9)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -249,16 +249,16 @@ struct mt_seg_thread {
     int32_t tag; /* message tag, negative if none or any */
     uint32_t tid; /* thread id of the holder */
     uint32_t overflow; /* 1 for the shared last shard */
-    uint64_t calls; /* calls counted by this shard */
+    uint64_t reserved1; /* 0 */
     uint64_t calls_internal; /* calls that an MPI library made of itself, not counted */
     uint64_t calls_callback; /* calls made by the application inside callbacks; counted */
     uint64_t guard_repairs; /* guards found stale (longjmp, exception) and mended */
     uint64_t clock_dropped; /* calls whose time ran backward or stepped impossibly: counted, not timed */
     uint64_t requests_started; /* requests of point-to-point, collective, one-sided and file operations */
-    uint64_t requests_completed; /* ... seen to complete */
-    uint64_t requests_shared; /* ... of these, with a handle that the library shares among completed operations */
-    uint64_t requests_freed; /* ... freed while active */
-    uint64_t requests_cancelled; /* ... cancelled */
+    uint64_t requests_completed; /* ... seen to complete, freed or cancelled */
+    uint64_t requests_shared; /* ... of the completed, with a handle that the library shares among completed operations */
+    uint64_t requests_freed; /* ... of the completed, freed while active */
+    uint64_t requests_cancelled; /* ... of the completed, cancelled */
     uint64_t requests_dropped; /* ... not followed because the table was full */
     uint64_t receives_estimated; /* receives whose size had to be taken from the posted size */
     uint64_t sites_dropped; /* calls counted in a row 'other' */
@@ -276,7 +276,7 @@ _Static_assert(offsetof(struct mt_seg_thread, peer) == 32, "thread.peer");
 _Static_assert(offsetof(struct mt_seg_thread, tag) == 36, "thread.tag");
 _Static_assert(offsetof(struct mt_seg_thread, tid) == 40, "thread.tid");
 _Static_assert(offsetof(struct mt_seg_thread, overflow) == 44, "thread.overflow");
-_Static_assert(offsetof(struct mt_seg_thread, calls) == 48, "thread.calls");
+_Static_assert(offsetof(struct mt_seg_thread, reserved1) == 48, "thread.reserved1");
 _Static_assert(offsetof(struct mt_seg_thread, calls_internal) == 56, "thread.calls_internal");
 _Static_assert(offsetof(struct mt_seg_thread, calls_callback) == 64, "thread.calls_callback");
 _Static_assert(offsetof(struct mt_seg_thread, guard_repairs) == 72, "thread.guard_repairs");
@@ -300,8 +300,8 @@ struct mt_seg_site {
     uint32_t phase; /* entry of PHASES */
     uint16_t flags; /* enum site_flag, or-ed */
     uint16_t stack; /* entry of STACKS plus 1, 0 if none */
-    uint64_t calls; /* calls counted */
-    uint64_t ticks; /* time inside them, in ticks of the clock */
+    uint64_t calls; /* calls counted, on entry: one that never returned is among them */
+    uint64_t ticks; /* time inside them, in ticks of the clock; of a quick function (spec/mpi.json) estimated from one call in 16 */
     uint64_t bytes; /* payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md) */
     uint64_t max_ticks; /* longest call */
     uint64_t request_ticks; /* of the requests started here: time from the start call to the return of the completing call */

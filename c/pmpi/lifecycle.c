@@ -292,20 +292,10 @@ void mt_life_pcontrol(int level)
 
 static void mt_life_silent(void)
 {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (rank == NULL) {
-        rank = getenv("PMI_RANK");
-    }
-    if (mt_process.started || getenv("MPITRACE_QUIET") != NULL ||
-        (rank != NULL && strcmp(rank, "0") != 0)) {
-        return;
-    }
-    int initialized = mt_attach_initialized();
-    if (initialized != 0) {
-        mt_say("MPI was used but no call came through %s: the program looks "
-               "MPI functions up itself (dlsym), or another library's "
-               "definitions come first; nothing was measured",
-               "libmpishim.so");
+    if (getenv("MPITRACE_QUIET") == NULL && mt_attach_initialized() != 0) {
+        mt_say_once("MPI was used but no call came through libmpishim.so: the "
+                    "program looks MPI functions up itself (dlsym), or another "
+                    "library's definitions come first; nothing was measured");
     }
 }
 

@@ -20,6 +20,7 @@ struct mt_module {
     const uint8_t *build_id;
     uint32_t build_id_bytes;
     uint32_t flags; /* enum mt_module_flag */
+    bool self;      /* this library */
     const char *path;
 };
 
@@ -241,11 +242,12 @@ static int mt_module_add(struct dl_phdr_info *info, size_t size, void *arg)
         return 0;
     }
     uintptr_t self = (uintptr_t)&mt_module_add;
-    if (self >= m->start && self < m->end) {
-        return 0; /* ourselves: no call comes from here */
-    }
-    m->flags = mt_module_classify(m, program);
-    list->libraries += mt_module_symbol(m, "PMPI_Init") != NULL;
+    m->self = self >= m->start && self < m->end;
+    /* a tool behind us that ends in a tail call returns into our wrapper */
+    m->flags = m->self ? MPITRACE_MODULE_FLAG_MPI
+                       : mt_module_classify(m, program);
+    list->libraries +=
+        !m->self && mt_module_symbol(m, "PMPI_Init") != NULL;
     list->count++;
     return 0;
 }
@@ -352,7 +354,7 @@ const char *mt_module_provider(const char *symbol, void **value_p)
     list = __atomic_load_n(&mt_modules, __ATOMIC_ACQUIRE);
     for (unsigned i = 0; list != NULL && i < list->count; i++) {
         const struct mt_module *m = &list->modules[i];
-        void *value = mt_module_symbol(m, symbol);
+        void *value = m->self ? NULL : mt_module_symbol(m, symbol);
         if (value != NULL && m->path[0] != '\0') {
             *value_p = value;
             return m->path;

@@ -99,6 +99,10 @@ static uint32_t mt_crc32(uint32_t crc, const uint8_t *p, size_t n)
 static bool mt_write_all(int fd, const void *data, size_t n)
 {
     const char *p = data;
+    if ((uint64_t)lseek(fd, 0, SEEK_CUR) + n > mt_file_limit()) {
+        errno = EFBIG; /* instead of SIGXFSZ */
+        return false;
+    }
     while (n > 0) {
         ssize_t w = write(fd, p, n);
         if (w < 0 && errno == EINTR) {

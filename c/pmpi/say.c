@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "state.h"
@@ -45,10 +47,28 @@ void mt_say(const char *format, ...)
     va_end(list);
 }
 
+/* The rank, or before MPI_Init returns what the launcher calls it; 0 if
+ * neither says. */
+static bool mt_say_first(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK", "SLURM_PROCID"};
+    if (mt_process.world_rank >= 0) {
+        return mt_process.world_rank == 0;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *rank = getenv(names[i]);
+        if (rank != NULL) {
+            return strcmp(rank, "0") == 0;
+        }
+    }
+    return true;
+}
+
 void mt_say_once(const char *format, ...)
 {
     va_list list;
-    if (mt_process.world_rank > 0) {
+    if (!mt_say_first()) {
         return;
     }
     va_start(list, format);

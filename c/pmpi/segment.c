@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -60,16 +61,28 @@ static bool mt_directory_make(const char *path)
            st.st_uid == geteuid() && (st.st_mode & 0077) == 0;
 }
 
+uint64_t mt_file_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+                   limit.rlim_cur != RLIM_INFINITY
+               ? limit.rlim_cur
+               : UINT64_MAX;
+}
+
 /* Bytes that a segment may take in the file system of path: never more than a
- * quarter of what is free. */
+ * quarter of what is free, nor than the process may write (ulimit -f: beyond
+ * it there is SIGXFSZ). */
 static uint64_t mt_room(const char *path, uint64_t wanted)
 {
     struct statvfs fs;
     if (statvfs(path, &fs) != 0) {
         return 0;
     }
-    uint64_t quarter = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
-    return quarter < wanted ? quarter & ~UINT64_C(4095) : wanted;
+    uint64_t room = (uint64_t)fs.f_bavail * fs.f_frsize / 4;
+    uint64_t limit = mt_file_limit();
+    room = limit < room ? limit : room;
+    return room < wanted ? room & ~UINT64_C(4095) : wanted;
 }
 
 /* Tries one base directory; returns the mapping or NULL. */

@@ -112,6 +112,7 @@ struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
                                           uint32_t capacity, void **rows_p);
 void mt_segment_path(const char **directory_p, const char **file_p);
 void *mt_private_bytes(size_t bytes);
+uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */
 
 /* shards.c */
 bool mt_shards_init(void);

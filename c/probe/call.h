@@ -83,6 +83,7 @@ MT_INLINE enum mt_verdict mt_enter(struct mt_call *call, uint32_t id,
     call->shard = shard;
     call->bytes = 0;
     call->site = mt_site_find(shard, id, address, frame, &call->address);
+    call->site->calls++; /* on entry: a call that never returns counts too */
     return MT_COUNT;
 }
 
@@ -121,6 +122,39 @@ MT_INLINE void mt_go_peer(struct mt_call *call, uint64_t comm, int32_t peer,
     __atomic_store_n(&t->call, call->id, __ATOMIC_RELEASE);
 }
 
+/* A quick call is local and takes less time than reading the clock twice: it
+ * is always counted, and timed once in MT_QUICK_TIMED calls of a site. Returns
+ * true when it has been counted and need not be timed. */
+enum { MT_QUICK_TIMED = 16 };
+
+MT_INLINE bool mt_quick(uint32_t id, uintptr_t address)
+{
+    const struct mt_tls *tls = &mt_tls;
+    const struct mt_shard *shard = tls->shard;
+    if (mt_unlikely((tls->guard | mt_gate) != 0 || shard == NULL ||
+                    shard->shared != 0)) {
+        return false;
+    }
+    const struct mt_site_cached *c =
+        &shard->sites[mt_site_cache_slot(address, id)];
+    if (mt_unlikely(c->address != address || c->call != id ||
+                    c->phase != mt_phase)) {
+        return false;
+    }
+    if (mt_unlikely(c->site == NULL)) {
+        return true; /* a conversion made by a binding: not the application's */
+    }
+    if (mt_unlikely(c->site->calls % MT_QUICK_TIMED == 0)) {
+        return false;
+    }
+    c->site->calls++;
+    return true;
+}
+
+/* Binding libraries convert handles for themselves: such calls are remembered
+ * as not to be counted. Returns true if this is one. */
+bool mt_conversion_of_binding(uint32_t id, uintptr_t address);
+
 MT_INLINE void mt_stop(struct mt_call *call)
 {
     if (mt_likely(call->shard != NULL)) {
@@ -138,7 +172,7 @@ MT_INLINE struct mt_seg_function *mt_function(struct mt_shard *shard,
     return mt_likely(f != NULL) ? f : mt_function_slow(shard, id);
 }
 
-/* Adds the call to its site and function, and ends it. */
+/* Adds the call's time to its site and function, and ends it. */
 MT_INLINE void mt_leave(struct mt_call *call, bool failed)
 {
     struct mt_shard *shard = call->shard;
@@ -149,10 +183,10 @@ MT_INLINE void mt_leave(struct mt_call *call, bool failed)
     uint64_t ticks = call->stop - call->start;
     struct mt_seg_site *site = call->site;
     struct mt_seg_function *f = mt_function(shard, call->id);
-    site->calls++;
     site->bytes += call->bytes;
-    f->errors += failed;
-    shard->thread->calls++;
+    if (mt_unlikely(failed)) {
+        f->errors++;
+    }
     if (mt_unlikely(ticks > (UINT64_C(1) << 62) || call->nested != 0 ||
                     shard->shared != 0)) {
         mt_leave_slow(call, ticks);
@@ -165,6 +199,24 @@ MT_INLINE void mt_leave(struct mt_call *call, bool failed)
     f->time_bins[mt_bin(ticks, MPITRACE_TIME_BINS)]++;
     __atomic_store_n(&shard->thread->call, 0, __ATOMIC_RELEASE);
     mt_tls.guard = 0;
+}
+
+/* The same for a quick call: the first of a site stands for itself, every
+ * sixteenth after it for sixteen, and one between them (made through a binding,
+ * so that mt_quick did not find its site) for none. */
+MT_INLINE void mt_leave_quick(struct mt_call *call, bool failed)
+{
+    if (mt_likely(call->shard != NULL)) {
+        uint64_t ticks = call->stop - call->start;
+        uint64_t earlier = call->site->calls - 1;
+        uint64_t weight = earlier % MT_QUICK_TIMED != 0 ? 0
+                          : earlier != 0                ? MT_QUICK_TIMED
+                                                        : 1;
+        if (mt_likely(ticks <= UINT64_C(1) << 32)) {
+            call->site->ticks += ticks * weight - ticks;
+        }
+    }
+    mt_leave(call, failed);
 }
 
 #endif

@@ -41,8 +41,23 @@ static enum mt_verdict mt_enter_counted(struct mt_call *call, uintptr_t address,
         call->site =
             mt_site_find(shard, call->id, address, frame, &call->address);
     }
+    call->site->calls++;
     mt_shard_unlock(shard);
     return MT_COUNT;
+}
+
+bool mt_conversion_of_binding(uint32_t id, uintptr_t address)
+{
+    struct mt_shard *shard = mt_tls.shard;
+    if (shard == NULL || mt_gate != 0 ||
+        mt_ops.caller(address) == MT_CALLER_APPLICATION) {
+        return false;
+    }
+    if (shard->shared == 0) {
+        shard->sites[mt_site_cache_slot(address, id)] = (struct mt_site_cached){
+            .address = address, .call = id, .phase = mt_phase};
+    }
+    return true;
 }
 
 MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,

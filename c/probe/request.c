@@ -2,12 +2,15 @@
 
 struct mt_request *mt_requests;
 uint64_t *mt_request_keys;
+uint32_t mt_request_threads;
 
 _Static_assert(MT_REQUEST_BUCKETS == 1 << 10, "mt_request_find takes 10 bits");
 _Static_assert(sizeof(struct mt_request) == 56, "private memory is bounded");
 
-/* A slot being filled: no handle of either MPI has this value. */
+/* Keys that are no handle of either MPI: a slot being filled, and an entry
+ * whose handle went to another request before its completion was counted. */
 #define MT_KEY_BUSY (~UINT64_C(0))
+#define MT_KEY_ORPHAN (~UINT64_C(1))
 
 static uint32_t mt_generation;
 
@@ -33,10 +36,8 @@ static int32_t mt_request_claim(uint64_t handle)
 /* Releases the slot of a pending request if it still holds it. */
 static void mt_request_release(const struct mt_pending *pending)
 {
-    uint64_t key = pending->handle;
     if (mt_requests[pending->slot].generation == pending->generation) {
-        __atomic_compare_exchange_n(&mt_request_keys[pending->slot], &key, 0,
-                                    false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        __atomic_store_n(&mt_request_keys[pending->slot], 0, __ATOMIC_RELEASE);
     }
 }
 
@@ -70,8 +71,11 @@ static void mt_request_count(struct mt_shard *shard,
 }
 
 /* The handle is in the table already. A send: the library shares the handle
- * among completed sends, and this one is complete as well. Anything else: the
- * completion of the older one was not seen, and the entry is taken over. */
+ * among completed sends, and this one is complete as well. A receive: the
+ * older request is complete, but its completing call has not come to count it
+ * (another thread is between the library's return and ours), so its entry is
+ * left to that thread, without the handle; with one thread it never will, and
+ * the entry goes. */
 static bool mt_request_again(struct mt_call *call,
                              const struct mt_pending *pending,
                              const struct mt_request *fresh)
@@ -81,7 +85,12 @@ static bool mt_request_again(struct mt_call *call,
     bool shared_now = (old->kind & MT_REQUEST_SHARED) != 0;
     if ((fresh->kind & MT_REQUEST_RECV) != 0 &&
         (fresh->kind & MT_REQUEST_PEERLESS) == 0) {
-        mt_request_release(pending);
+        if (mt_request_threads != 0 && !shared_now) {
+            __atomic_store_n(&mt_request_keys[pending->slot], MT_KEY_ORPHAN,
+                             __ATOMIC_RELEASE);
+        } else {
+            mt_request_release(pending);
+        }
         return false;
     }
     if (!shared_now) {

@@ -53,6 +53,9 @@ struct mt_pending {
 
 extern struct mt_request *mt_requests;
 extern uint64_t *mt_request_keys;
+/* 1 under MPI_THREAD_MULTIPLE: a handle may come back in another thread before
+ * its completion is counted. */
+extern uint32_t mt_request_threads;
 
 /* Follows a request just started by call. */
 void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,

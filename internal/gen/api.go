@@ -51,7 +51,7 @@ func (a argument) variadic() bool { return a.Type == "..." }
 var classes = map[string]bool{}
 
 func init() {
-	for _, c := range strings.Fields(`local init finalize abort pcontrol session_init session_finalize
+	for _, c := range strings.Fields(`local quick convert init finalize abort pcontrol session_init session_finalize
 		send isend send_init recv irecv recv_init sendrecv isendrecv mrecv imrecv probe mprobe improbe
 		wait waitall waitany waitsome test testall testany testsome start startall request_free cancel grequest
 		coll icoll coll_init comm_new comm_inew comm_free comm_set_name type_new type_free type_set_name

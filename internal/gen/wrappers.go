@@ -415,6 +415,15 @@ func (c *call) forwardArgs(replace map[string]string) string {
 func (c *call) write(b *bytes.Buffer) {
 	p := c.bodyOf()
 	c.open(b)
+	forward := fmt.Sprintf("return ((real_fn)mt_real_mpi[%s])(%s);", c.argument("id"), c.forwardArgs(nil))
+	leave := "mt_leave"
+	if c.Class == "quick" || c.Class == "convert" {
+		fmt.Fprintf(b, "    if (mt_quick(%s, (uintptr_t)__builtin_return_address(0))) {\n        %s\n    }\n", c.argument("id"), forward)
+		leave = "mt_leave_quick"
+	}
+	if c.Class == "convert" {
+		fmt.Fprintf(b, "    if (mt_conversion_of_binding(%s, (uintptr_t)__builtin_return_address(0))) {\n        %s\n    }\n", c.argument("id"), forward)
+	}
 	fmt.Fprintf(b, "    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n", c.argument("id"), c.forwardArgs(nil))
 	if p.before != "" {
 		fmt.Fprintf(b, "    %s\n", c.fill(p.before))
@@ -439,7 +448,7 @@ func (c *call) write(b *bytes.Buffer) {
 	if p.after != "" {
 		fmt.Fprintf(b, "    if (mt_likely(call.shard != NULL && %s)) {\n        %s\n    }\n", ok, c.fill(p.after))
 	}
-	fmt.Fprintf(b, "    mt_leave(&call, %s);\n", failed)
+	fmt.Fprintf(b, "    %s(&call, %s);\n", leave, failed)
 	if c.Class == "pcontrol" {
 		b.WriteString("    mt_life_pcontrol(a0);\n")
 	}
