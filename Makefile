@@ -1,27 +1,63 @@
-# make demo   builds, runs the example under Open MPI and prints its report
-# make test   all tests that .ci/run runs
-# make help   every target
+# make demo   builds, runs the example on 4 ranks under Open MPI, prints its report
+# make test   every test that .ci/run runs
+# make help   all targets
 
-BUILD  := build
-CC     ?= gcc
-CFLAGS ?= -O2 -g
-# -fno-semantic-interposition and hidden visibility: only exports.map leaves
-SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-plt -fexceptions \
-	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
-SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined \
-	-Wl,--version-script=c/gen/exports.map -Wl,-soname,libmpishim.so
+BUILD   := build
+CC      := gcc
+CFLAGS  ?= -O2 -g
+GO      ?= go
+PREFIX  ?= /usr/local
+DESTDIR ?=
 
-PLAIN := $(wildcard c/probe/*.c) $(filter-out c/pmpi/handles.c,$(wildcard c/pmpi/*.c)) c/gen/names.gen.c
+# What the targets need of Debian. The Go toolchain is taken as given.
+DEPS_BUILD := gcc make libc6-dev
+DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
+DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
+	iproute2 util-linux
+
+# Only exports.map leaves the library; libgcc's unwinder is linked in, so that
+# no library is added to the processes it is preloaded into.
+SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
+	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
+SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
+	-Wl,--no-undefined -Wl,--version-script=c/gen/exports.map \
+	-Wl,-soname,libmpishim.so
+
+PROBE   := $(wildcard c/probe/*.c)
+PLAIN   := $(PROBE) $(filter-out c/pmpi/handles.c,$(wildcard c/pmpi/*.c)) \
+	c/gen/names.gen.c
 PER_ABI := c/pmpi/handles.c c/gen/wrappers.gen.c
 OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
-	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) $(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
+	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
+	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
-.PHONY: all build
+.PHONY: all build command demo test check c-test generate install clean help \
+	deps-build deps-demo deps-test bench-overhead conformance realapps \
+	pass-table test-slurm
+
 all: build
-build: $(BUILD)/libmpishim.so
+
+help:
+	@echo 'make build           build/libmpishim.so and build/mpitrace'
+	@echo 'make demo            run the example under Open MPI and report on it'
+	@echo 'make test            all tests, as .ci/run does (about half an hour)'
+	@echo 'make c-test          only the C tests, with the sanitizers'
+	@echo 'make generate        write the generated files from spec/'
+	@echo 'make pass-table      run the pass table and write docs/pass-table.md'
+	@echo 'make conformance     the MPICH test suite on both MPIs (an hour)'
+	@echo 'make realapps        programs of Debian, native against preloaded'
+	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
+	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
+	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
+
+build: $(BUILD)/libmpishim.so command
+
+command:
+	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
-	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@ $(OBJECTS) -ldl -lpthread
+	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) -ldl -lpthread
+	mv $@.new $@
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -29,11 +65,96 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/obj/%.o: %.S
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fPIC -c -o $@ $<
+
+# The same source once per ABI; prototypes of wrappers are in no header.
+PER_ABI_CFLAGS = $(SHIM_CFLAGS) -Wno-missing-prototypes
 $(BUILD)/obj/openmpi/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -Wno-missing-prototypes -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
+		-MMD -c -o $@ $<
 $(BUILD)/obj/mpich/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -Wno-missing-prototypes -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
+		-MMD -c -o $@ $<
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# ---- what must be installed ----
+
+# $(call need,PACKAGES): installs what is missing, or says how
+define need
+@missing=; for p in $(1); do \
+	dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || missing="$$missing $$p"; done; \
+if [ -n "$$missing" ]; then \
+	if [ "$$(id -u)" = 0 ]; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else \
+		echo "missing:$$missing"; \
+		echo "  sudo apt-get update && sudo apt-get install --no-install-recommends$$missing"; exit 1; \
+	fi; fi; \
+command -v $(GO) >/dev/null || { echo "missing: Go 1.26 or newer, see https://go.dev/dl"; exit 1; }
+endef
+
+deps-build:
+	$(call need,$(DEPS_BUILD))
+deps-demo:
+	$(call need,$(DEPS_DEMO))
+deps-test:
+	$(call need,$(DEPS_TEST))
+
+# ---- demo ----
+
+$(BUILD)/examples/heat: examples/heat.c
+	@mkdir -p $(@D)
+	mpicc.openmpi -O2 -g -o $@ $< -lm
+$(BUILD)/examples/heat_f08: examples/heat_f08.f90
+	@mkdir -p $(@D)
+	mpifort.openmpi -O2 -g -J $(@D) -o $@ $<
+
+# Open MPI asks to be told that root is meant; more ranks than cores yield.
+demo: deps-demo
+	@$(MAKE) --no-print-directory build $(BUILD)/examples/heat $(BUILD)/examples/heat_f08
+	rm -rf $(BUILD)/demo
+	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+	$(BUILD)/mpitrace run -o $(BUILD)/demo -- mpirun.openmpi --oversubscribe \
+		--mca mpi_yield_when_idle 1 -n 4 $(BUILD)/examples/heat --imbalance 1:3
+	$(BUILD)/mpitrace report $(BUILD)/demo
+
+# ---- tests ----
+
+test: deps-test
+	@$(MAKE) --no-print-directory build
+	$(GO) run ./internal/runtests
+
+c-test:
+	$(GO) run ./internal/runtests -only c
+
+generate:
+	$(GO) run ./internal/gen
+
+pass-table: deps-test build
+	$(GO) test ./test/passtable -count=1 -timeout 40m -args -table
+
+conformance: deps-test build
+	$(GO) run ./test/conformance
+
+realapps: deps-test build
+	$(GO) run ./test/realapps
+
+test-slurm: deps-test build
+	MPITRACE_TEST_SLURM=1 $(GO) test ./test/launch -count=1 -run Slurm -v
+
+bench-overhead: deps-test build
+	$(GO) run ./bench/overhead
+
+# ---- install ----
+
+install: build
+	install -D -m 755 $(BUILD)/mpitrace $(DESTDIR)$(PREFIX)/bin/mpitrace
+	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
+
+clean:
+	rm -rf $(BUILD)

@@ -8,7 +8,7 @@ import "structs"
 const (
 	VersionMajor        = 1
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0x79628fceb788a8e9
+	LayoutHash   uint64 = 0xb17ed8b4fa041b91
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -186,7 +186,7 @@ type RawThread struct {
 	Tag               int32  // message tag, negative if none or any
 	TID               uint32 // thread id of the holder
 	Overflow          uint32 // 1 for the shared last shard
-	Reserved1         uint64 // 0
+	ExitTicks         uint64 // when the last call of it returned
 	CallsInternal     uint64 // calls that an MPI library made of itself, not counted
 	CallsCallback     uint64 // calls made by the application inside callbacks; counted
 	GuardRepairs      uint64 // guards found stale (longjmp, exception) and mended
@@ -432,7 +432,7 @@ var placements = map[string]struct {
 		{"Tag", 4, 36},
 		{"TID", 4, 40},
 		{"Overflow", 4, 44},
-		{"Reserved1", 8, 48},
+		{"ExitTicks", 8, 48},
 		{"CallsInternal", 8, 56},
 		{"CallsCallback", 8, 64},
 		{"GuardRepairs", 8, 72},

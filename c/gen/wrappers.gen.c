@@ -3491,9 +3491,9 @@ int MT_NAME(MPI_Info_create)(MT_Info *a0)
     return rc;
 }
 
-int MT_NAME(MPI_Info_create_env)(int a0, char *a1, MT_Info *a2)
+int MT_NAME(MPI_Info_create_env)(int a0, char **a1, MT_Info *a2)
 {
-    typedef int (*real_fn)(int, char *, MT_Info *);
+    typedef int (*real_fn)(int, char **, MT_Info *);
     struct mt_call call;
     if (mt_enter(&call, MPITRACE_CALL_Info_create_env, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);
@@ -6261,7 +6261,7 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
         return ((real_fn)call.real)(a0, a1, a2);
     }
     MT_Status own; MT_Status *status = a2 != MT_STATUS_IGNORE ? a2 : &own; struct mt_pending pending; mt_request_find(MT_U64(*a0), &pending);
-    mt_go(&call);
+    mt_go_request(&call, &pending);
     int rc = ((real_fn)call.real)(a0, a1, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -6295,18 +6295,16 @@ int MT_NAME(MPI_Testall)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
         return ((real_fn)call.real)(a0, a1, a2, a3);
     }
     struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, a3)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = a3;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, a3);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, a2, array.statuses);
     mt_stop(&call);
-    if (array.statuses != NULL && call.shard != NULL) {
+    if (call.shard != NULL) {
         if (rc != MT_SUCCESS || *a2 != 0) {
-            mt_body_array_all(&call, &array, a0, a1, rc != MT_SUCCESS);
+            mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
         }
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -6319,11 +6317,8 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, MT_STATUS_IGNORE)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = MT_STATUS_IGNORE;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -6331,6 +6326,7 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
             mt_body_array_one(&call, &array, *a2, status);
         }
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -6343,16 +6339,14 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, a4)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = a4;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, a4);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_array_some(&call, &array, *a2, a3);
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -7068,7 +7062,7 @@ int MT_NAME(MPI_Wait)(MT_Request *a0, MT_Status *a1)
         return ((real_fn)call.real)(a0, a1);
     }
     MT_Status own; MT_Status *status = a1 != MT_STATUS_IGNORE ? a1 : &own; struct mt_pending pending; mt_request_find(MT_U64(*a0), &pending);
-    mt_go(&call);
+    mt_go_request(&call, &pending);
     int rc = ((real_fn)call.real)(a0, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -7086,16 +7080,14 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
         return ((real_fn)call.real)(a0, a1, a2);
     }
     struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, a2)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = a2;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, a2);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, array.statuses);
     mt_stop(&call);
-    if (array.statuses != NULL && call.shard != NULL) {
-        mt_body_array_all(&call, &array, a0, a1, rc != MT_SUCCESS);
+    if (call.shard != NULL) {
+        mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -7108,11 +7100,8 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
         return ((real_fn)call.real)(a0, a1, a2, a3);
     }
     MT_Status own; MT_Status *status = a3 != MT_STATUS_IGNORE ? a3 : &own; struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, MT_STATUS_IGNORE)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = MT_STATUS_IGNORE;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, a2, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -7120,6 +7109,7 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
             mt_body_array_one(&call, &array, *a2, status);
         }
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -7132,16 +7122,14 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     struct mt_array array;
-    if (!MT_NAME(array_begin)(&array, a0, a1, a4)) {
-        mt_kill_switch("no memory for an array of requests");
-        array.statuses = a4;
-    }
-    mt_go(&call);
+    MT_NAME(array_begin)(&array, &call, a0, a1, a4);
+    mt_go_request(&call, array.pending);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_array_some(&call, &array, *a2, a3);
     }
+    MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -10200,9 +10188,9 @@ int MT_NAME(MPI_Type_get_extent_c)(MT_Datatype a0, MT_Count *a1, MT_Count *a2)
     return rc;
 }
 
-int MT_NAME(MPI_Type_get_true_extent_c)(MT_Datatype a0, MT_Count a1, MT_Count *a2)
+int MT_NAME(MPI_Type_get_true_extent_c)(MT_Datatype a0, MT_Count *a1, MT_Count *a2)
 {
-    typedef int (*real_fn)(MT_Datatype, MT_Count, MT_Count *);
+    typedef int (*real_fn)(MT_Datatype, MT_Count *, MT_Count *);
     struct mt_call call;
     if (mt_enter(&call, MPITRACE_CALL_Type_get_true_extent_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);

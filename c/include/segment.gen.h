@@ -7,7 +7,7 @@
 
 #define MPITRACE_SEGMENT_MAJOR 1
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x79628fceb788a8e9)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0xb17ed8b4fa041b91)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -249,7 +249,7 @@ struct mt_seg_thread {
     int32_t tag; /* message tag, negative if none or any */
     uint32_t tid; /* thread id of the holder */
     uint32_t overflow; /* 1 for the shared last shard */
-    uint64_t reserved1; /* 0 */
+    uint64_t exit_ticks; /* when the last call of it returned */
     uint64_t calls_internal; /* calls that an MPI library made of itself, not counted */
     uint64_t calls_callback; /* calls made by the application inside callbacks; counted */
     uint64_t guard_repairs; /* guards found stale (longjmp, exception) and mended */
@@ -276,7 +276,7 @@ _Static_assert(offsetof(struct mt_seg_thread, peer) == 32, "thread.peer");
 _Static_assert(offsetof(struct mt_seg_thread, tag) == 36, "thread.tag");
 _Static_assert(offsetof(struct mt_seg_thread, tid) == 40, "thread.tid");
 _Static_assert(offsetof(struct mt_seg_thread, overflow) == 44, "thread.overflow");
-_Static_assert(offsetof(struct mt_seg_thread, reserved1) == 48, "thread.reserved1");
+_Static_assert(offsetof(struct mt_seg_thread, exit_ticks) == 48, "thread.exit_ticks");
 _Static_assert(offsetof(struct mt_seg_thread, calls_internal) == 56, "thread.calls_internal");
 _Static_assert(offsetof(struct mt_seg_thread, calls_callback) == 64, "thread.calls_callback");
 _Static_assert(offsetof(struct mt_seg_thread, guard_repairs) == 72, "thread.guard_repairs");

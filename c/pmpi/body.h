@@ -104,24 +104,24 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
                         mt_was_cancelled(status));
 }
 
-/* All n requests may have completed; with a status per request. */
 MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
                                  int i, const MT_Status *status)
 {
-    mt_body_completed(call, &array->pending[i], status);
+    if (i >= 0 && i < array->n) {
+        mt_body_completed(call, &array->pending[i], status);
+    }
 }
 
+/* All of them completed; after a failure only those that lost their handle. */
 MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
-                                 int n, const MT_Request *requests, bool failed)
+                                 const MT_Request *requests, bool failed)
 {
-    for (int i = 0; i < n; i++) {
-        /* on failure, those completed have lost their handle */
+    for (int i = 0; i < array->n; i++) {
         if (mt_unlikely(failed) &&
             MT_U64(requests[i]) == array->pending[i].handle) {
             continue;
         }
-        mt_body_array_one(call, array, i,
-                          &array->statuses[i]);
+        mt_body_completed(call, &array->pending[i], &array->statuses[i]);
     }
 }
 
@@ -129,9 +129,9 @@ MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
 MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
                                   int outcount, const int *indices)
 {
-    for (int i = 0; outcount != MT_UNDEFINED && i < outcount; i++) {
-        mt_body_array_one(call, array, indices[i],
-                          &array->statuses[i]);
+    for (int i = 0; outcount != MT_UNDEFINED && i < outcount && i < array->n;
+         i++) {
+        mt_body_array_one(call, array, indices[i], &array->statuses[i]);
     }
 }
 

@@ -236,16 +236,22 @@ bool MT_NAME(is_spawned)(void)
            parent != MT_COMM_NULL;
 }
 
+static void *mt_map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
 /* The thread's scratch memory grows on demand and stays: after the first large
  * call no more memory is taken. */
 static void *mt_scratch(size_t bytes)
 {
     struct mt_tls *tls = &mt_tls;
-    if (tls->scratch_bytes < bytes) {
+    if (mt_unlikely(tls->scratch_bytes < bytes)) {
         size_t size = (bytes + 65535) & ~(size_t)65535;
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) {
+        void *p = mt_map(size);
+        if (p == NULL) {
             return NULL;
         }
         if (tls->scratch != NULL) {
@@ -257,22 +263,39 @@ static void *mt_scratch(size_t bytes)
     return tls->scratch;
 }
 
-bool MT_NAME(array_begin)(struct mt_array *array, int n,
-                          const MT_Request *requests, MT_Status *given)
+/* A call made inside a callback must not touch the scratch that the outer call
+ * is using: it gets memory of its own. */
+void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
+                          int n, const MT_Request *requests, MT_Status *given)
 {
-    size_t each = sizeof(struct mt_pending) + sizeof(MT_Status);
-    if (n < 0 || requests == NULL) {
-        n = 0; /* the library refuses it */
+    *array = (struct mt_array){.statuses = given};
+    if (n <= 0 || requests == NULL || call->shard == NULL) {
+        return; /* nothing to follow, or the library refuses it */
     }
-    struct mt_pending *p = mt_scratch((size_t)n * each + 64);
-    if (p == NULL) {
-        return false;
+    size_t bytes =
+        (size_t)n * (sizeof(struct mt_pending) + sizeof(MT_Status));
+    if (mt_unlikely(call->nested != 0)) {
+        array->pending = mt_map(bytes);
+        array->temporary = array->pending != NULL ? bytes : 0;
+    } else {
+        array->pending = mt_scratch(bytes);
     }
-    array->pending = p;
-    array->statuses =
-        given != MT_STATUS_IGNORE ? given : (MT_Status *)(void *)(p + n);
+    if (array->pending == NULL) {
+        mt_kill_switch("no memory for an array of requests");
+        return;
+    }
+    array->n = n;
+    if (given == MT_STATUS_IGNORE) {
+        array->statuses = (MT_Status *)(void *)(array->pending + n);
+    }
     for (int i = 0; i < n; i++) {
-        mt_request_find(MT_U64(requests[i]), &p[i]);
+        mt_request_find(MT_U64(requests[i]), &array->pending[i]);
     }
-    return true;
+}
+
+void MT_NAME(array_end)(struct mt_array *array)
+{
+    if (mt_unlikely(array->temporary != 0)) {
+        munmap(array->pending, array->temporary);
+    }
 }

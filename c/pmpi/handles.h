@@ -35,15 +35,18 @@ void MT_NAME(query_thread_level)(void);
 bool MT_NAME(is_spawned)(void);
 
 /* What a call on an array of requests needs: the requests as they were, and
- * statuses, the caller's or the thread's own. */
+ * statuses, the caller's or our own. Lives from array_begin to array_end. */
 struct mt_array {
     struct mt_pending *pending;
     MT_Status *statuses;
+    int n;            /* requests noted */
+    size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
 };
 
-/* Notes n requests before the MPI library may complete them; false: no memory,
- * the call is not followed. */
-bool MT_NAME(array_begin)(struct mt_array *array, int n,
-                          const MT_Request *requests, MT_Status *given);
+/* Notes n requests before the MPI library may complete them. Without memory
+ * for it none is noted, and the measurement stops. */
+void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
+                          int n, const MT_Request *requests, MT_Status *given);
+void MT_NAME(array_end)(struct mt_array *array);
 
 #endif

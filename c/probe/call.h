@@ -197,6 +197,7 @@ MT_INLINE void mt_leave(struct mt_call *call, bool failed)
         site->max_ticks = ticks;
     }
     f->time_bins[mt_bin(ticks, MPITRACE_TIME_BINS)]++;
+    shard->thread->exit_ticks = call->stop;
     __atomic_store_n(&shard->thread->call, 0, __ATOMIC_RELEASE);
     mt_tls.guard = 0;
 }

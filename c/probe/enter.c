@@ -117,6 +117,7 @@ void mt_leave_slow(struct mt_call *call, uint64_t ticks)
         t->enter_ticks = call->outer.enter_ticks;
         __atomic_store_n(&t->call, call->outer.call, __ATOMIC_RELEASE);
     } else {
+        t->exit_ticks = call->stop;
         __atomic_store_n(&t->call, 0, __ATOMIC_RELEASE);
     }
     mt_shard_unlock(shard);

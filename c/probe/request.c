@@ -86,8 +86,11 @@ static bool mt_request_again(struct mt_call *call,
     if ((fresh->kind & MT_REQUEST_RECV) != 0 &&
         (fresh->kind & MT_REQUEST_PEERLESS) == 0) {
         if (mt_request_threads != 0 && !shared_now) {
-            __atomic_store_n(&mt_request_keys[pending->slot], MT_KEY_ORPHAN,
-                             __ATOMIC_RELEASE);
+            /* unless that thread has just released it */
+            uint64_t key = pending->handle;
+            __atomic_compare_exchange_n(&mt_request_keys[pending->slot], &key,
+                                        MT_KEY_ORPHAN, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED);
         } else {
             mt_request_release(pending);
         }
@@ -121,6 +124,7 @@ void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
         .kind = kind,
         .site_call = (uint16_t)call->id,
         .phase = mt_phase,
+        .tag = shard->thread->details != 0 ? shard->thread->tag : -1,
     };
     bool persistent = (kind & MT_REQUEST_PERSISTENT) != 0;
     shard->thread->requests_started += !persistent;

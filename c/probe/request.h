@@ -40,7 +40,7 @@ struct mt_request {
     uint16_t kind;       /* enum mt_request_kind */
     uint16_t site_call;  /* function that made it, for persistent ones */
     uint32_t phase;
-    uint32_t reserved;
+    int32_t tag;
 };
 
 /* A request as it was when a completing call was entered. slot is -1 when it
@@ -94,6 +94,19 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
 
 /* MPI_Request_free: an active request goes on without a handle. */
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending);
+
+/* Publishes a completing call with what the request waits for. */
+MT_INLINE void mt_go_request(struct mt_call *call,
+                             const struct mt_pending *pending)
+{
+    if (pending != NULL && pending->slot >= 0) {
+        const struct mt_request *r = &mt_requests[pending->slot];
+        mt_go_peer(call, r->comm != NULL ? r->comm->handle : 0, r->peer,
+                   r->tag);
+    } else {
+        mt_go(call);
+    }
+}
 
 /* True if the completing call must ask for a status: a receive is followed. */
 MT_INLINE bool mt_request_is_receive(const struct mt_pending *pending)

@@ -91,6 +91,7 @@ MT_INLINE void mt_count_sent(struct mt_call *call, uint64_t comm, int32_t peer,
     t->sent_bytes += bytes;
     t = &shard->type_totals[type->index];
     t->calls++;
+    t->ticks += call->stop - call->start;
     t->sent_bytes += bytes;
     struct mt_seg_peer *p = mt_peer(shard, mt_world_rank(c, peer));
     p->sent_messages++;
@@ -123,7 +124,9 @@ MT_INLINE void mt_count_received(struct mt_call *call, uint64_t comm,
     struct mt_seg_total *t = &shard->comm_totals[c->index];
     t->calls++;
     t->ticks += call->stop - call->start;
-    shard->type_totals[type->index].calls++;
+    t = &shard->type_totals[type->index];
+    t->calls++;
+    t->ticks += call->stop - call->start;
     call->bytes += (uint64_t)bytes;
     mt_count_arrived(shard, call->id, c, peer, (uint64_t)bytes, type->index);
 }
@@ -144,6 +147,7 @@ MT_INLINE void mt_count_collective(struct mt_call *call, uint64_t comm,
         t = &shard->type_totals[mt_type(shard, datatype)->index];
         t->calls++;
         t->collectives++;
+        t->ticks += call->stop - call->start;
         t->sent_bytes += bytes;
     }
     call->bytes += bytes;

@@ -657,7 +657,7 @@ MPI_Fint MPI_Info_c2f(MPI_Info info);
 int MPI_Info_create(MPI_Info* info);
 #endif
 #if defined(HAVE_MPI_Info_create_env)
-int MPI_Info_create_env(int argc, char argv[], MPI_Info* info);
+int MPI_Info_create_env(int argc, char* argv[], MPI_Info* info);
 #endif
 #if defined(HAVE_MPI_Info_delete)
 int MPI_Info_delete(MPI_Info info, const char* key);
@@ -1899,7 +1899,7 @@ int MPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count* num_integers, MPI_
 int MPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count* lb, MPI_Count* extent);
 #endif
 #if defined(HAVE_MPI_Type_get_true_extent_c)
-int MPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count true_lb, MPI_Count* true_extent);
+int MPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count* true_lb, MPI_Count* true_extent);
 #endif
 #if defined(HAVE_MPI_Type_indexed_c)
 int MPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype* newtype);

@@ -94,41 +94,49 @@ var bodies = map[string]body{
 		after: "for (int i = 0; i < {nrequests}; i++) {\n            mt_request_activate(&call, MT_U64({requests}[i]));\n        }",
 	},
 	"wait": {
+		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
 		replace: map[string]string{"status": "status"},
 		after:   "mt_body_completed(&call, &pending, status);",
 	},
 	"test": {
+		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status);\n        }",
 	},
 	"waitall": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
-		always:  "mt_body_array_all(&call, &array, {nrequests}, {requests}, rc != MT_SUCCESS);",
+		always:  "mt_body_array_all(&call, &array, {requests}, rc != MT_SUCCESS);",
 	},
 	"testall": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
-		always:  "if (rc != MT_SUCCESS || *{flag} != 0) {\n            mt_body_array_all(&call, &array, {nrequests}, {requests}, rc != MT_SUCCESS);\n        }",
+		always:  "if (rc != MT_SUCCESS || *{flag} != 0) {\n            mt_body_array_all(&call, &array, {requests}, rc != MT_SUCCESS);\n        }",
 	},
 	"waitany": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
 	},
 	"testany": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
 	},
 	"waitsome": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
 	},
 	"testsome": {
+		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
@@ -190,7 +198,7 @@ var bodies = map[string]body{
 }
 
 func arrayIn(statuses string) string {
-	return "struct mt_array array;\n    if (!MT_NAME(array_begin)(&array, {nrequests}, {requests}, " + statuses + ")) {\n        mt_kill_switch(\"no memory for an array of requests\");\n        array.statuses = " + statuses + ";\n    }"
+	return "struct mt_array array;\n    MT_NAME(array_begin)(&array, &call, {nrequests}, {requests}, " + statuses + ");"
 }
 
 // abiType is the type of an argument in c/abi/: handles by name, all other
@@ -443,10 +451,13 @@ func (c *call) write(b *bytes.Buffer) {
 		fmt.Fprintf(b, "    if (%s) {\n        %s\n    }\n", ok, c.fill(p.registry))
 	}
 	if p.always != "" {
-		fmt.Fprintf(b, "    if (array.statuses != NULL && call.shard != NULL) {\n        %s\n    }\n", c.fill(p.always))
+		fmt.Fprintf(b, "    if (call.shard != NULL) {\n        %s\n    }\n", c.fill(p.always))
 	}
 	if p.after != "" {
 		fmt.Fprintf(b, "    if (mt_likely(call.shard != NULL && %s)) {\n        %s\n    }\n", ok, c.fill(p.after))
+	}
+	if strings.Contains(p.before, "array_begin") {
+		b.WriteString("    MT_NAME(array_end)(&array);\n")
 	}
 	fmt.Fprintf(b, "    %s(&call, %s);\n", leave, failed)
 	if c.Class == "pcontrol" {

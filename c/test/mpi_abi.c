@@ -1,0 +1,89 @@
+/* sources: */
+/* The facts of c/abi/ against the installed mpi.h, and what the accessors read
+ * out of a status against what MPI itself put in. */
+#include <mpi.h>
+#include <stddef.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef MT_ABI_OPENMPI
+#define MT_ABI_OPENMPI 0
+#endif
+#ifndef MT_ABI_MPICH
+#define MT_ABI_MPICH 0
+#endif
+#include "../abi/abi.h"
+
+_Static_assert(MT_ANY_SOURCE == MPI_ANY_SOURCE, "MPI_ANY_SOURCE");
+_Static_assert(MT_PROC_NULL == MPI_PROC_NULL, "MPI_PROC_NULL");
+_Static_assert(MT_ROOT == MPI_ROOT, "MPI_ROOT");
+_Static_assert(MT_UNDEFINED == MPI_UNDEFINED, "MPI_UNDEFINED");
+_Static_assert(MT_SUCCESS == MPI_SUCCESS, "MPI_SUCCESS");
+_Static_assert(MT_CART == MPI_CART, "MPI_CART");
+_Static_assert(MT_GRAPH == MPI_GRAPH, "MPI_GRAPH");
+_Static_assert(MT_DIST_GRAPH == MPI_DIST_GRAPH, "MPI_DIST_GRAPH");
+_Static_assert(MT_THREAD_MULTIPLE == MPI_THREAD_MULTIPLE, "thread level");
+_Static_assert(sizeof(MT_Status) == sizeof(MPI_Status), "MPI_Status");
+_Static_assert(offsetof(MT_Status, source) == offsetof(MPI_Status, MPI_SOURCE),
+               "MPI_SOURCE");
+_Static_assert(offsetof(MT_Status, tag) == offsetof(MPI_Status, MPI_TAG),
+               "MPI_TAG");
+_Static_assert(offsetof(MT_Status, error) == offsetof(MPI_Status, MPI_ERROR),
+               "MPI_ERROR");
+_Static_assert(sizeof(MT_Comm) == sizeof(MPI_Comm), "MPI_Comm");
+_Static_assert(sizeof(MT_Datatype) == sizeof(MPI_Datatype), "MPI_Datatype");
+_Static_assert(sizeof(MT_Request) == sizeof(MPI_Request), "MPI_Request");
+_Static_assert(sizeof(MT_Group) == sizeof(MPI_Group), "MPI_Group");
+_Static_assert(sizeof(MT_Win) == sizeof(MPI_Win), "MPI_Win");
+_Static_assert(sizeof(MT_Op) == sizeof(MPI_Op), "MPI_Op");
+_Static_assert(sizeof(MT_Info) == sizeof(MPI_Info), "MPI_Info");
+_Static_assert(sizeof(MT_File) == sizeof(MPI_File), "MPI_File");
+_Static_assert(sizeof(MT_Message) == sizeof(MPI_Message), "MPI_Message");
+_Static_assert(sizeof(MT_Errhandler) == sizeof(MPI_Errhandler), "Errhandler");
+_Static_assert(sizeof(MT_Aint) == sizeof(MPI_Aint), "MPI_Aint");
+_Static_assert(sizeof(MT_Count) == sizeof(MPI_Count), "MPI_Count");
+_Static_assert(sizeof(MT_Offset) == sizeof(MPI_Offset), "MPI_Offset");
+_Static_assert(sizeof(MT_Fint) == sizeof(MPI_Fint), "MPI_Fint");
+
+static int failures;
+
+#define CHECK(condition)                                                     \
+    do {                                                                     \
+        if (!(condition)) {                                                  \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);           \
+            failures++;                                                      \
+        }                                                                    \
+    } while (0)
+
+static void check_status(MPI_Count bytes, int cancelled)
+{
+    MPI_Status status;
+    memset(&status, 0x5a, sizeof(status));
+    MPI_Status_set_elements_x(&status, MPI_BYTE, bytes);
+    MPI_Status_set_cancelled(&status, cancelled);
+    CHECK(mt_status_bytes((MT_Status *)(void *)&status) == bytes);
+    CHECK((mt_status_cancelled((MT_Status *)(void *)&status) != 0) ==
+          (cancelled != 0));
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    CHECK(MT_STATUS_IGNORE == (void *)MPI_STATUS_IGNORE);
+    CHECK(MT_STATUS_IGNORE == (void *)MPI_STATUSES_IGNORE);
+    CHECK(MT_IN_PLACE == (void *)MPI_IN_PLACE);
+#if MT_ABI_MPICH
+    CHECK(MT_COMM_WORLD == MPI_COMM_WORLD);
+    CHECK(MT_COMM_SELF == MPI_COMM_SELF);
+    CHECK(MT_COMM_NULL == MPI_COMM_NULL);
+    CHECK(MT_REQUEST_NULL == MPI_REQUEST_NULL);
+#endif
+    check_status(0, 0);
+    check_status(12345, 0);
+    check_status(12345, 1);
+    check_status((MPI_Count)5 << 32, 0);
+    check_status(((MPI_Count)5 << 32) + 7, 1);
+    MPI_Finalize();
+    return failures != 0;
+}

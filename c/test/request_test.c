@@ -1,0 +1,196 @@
+/* sources: c/probe/enter.c c/probe/site.c c/probe/request.c */
+/* Requests against a dumb twin, and from several threads whose library gives a
+ * handle to another thread the moment it is free. */
+#include <pthread.h>
+
+#include "check.h"
+#include "fixture.h"
+
+static void begin(struct mt_call *call, uint32_t id)
+{
+    mt_enter(call, id, 0x400000 + id, 0x7000000);
+    mt_go(call);
+    mt_stop(call);
+}
+
+static void start(uint64_t handle, uint16_t kind, int32_t peer, uint64_t bytes)
+{
+    struct mt_call call;
+    begin(&call, MPITRACE_CALL_Irecv);
+    if (kind == MT_REQUEST_SEND) {
+        mt_count_sent(&call, 77, peer, (int64_t)bytes, 1);
+    }
+    mt_request_insert(&call, handle, kind, 77, peer, bytes, 1);
+    mt_leave(&call, false);
+}
+
+static void complete(const struct mt_pending *pending, int32_t source,
+                     int64_t bytes)
+{
+    struct mt_call call;
+    begin(&call, MPITRACE_CALL_Wait);
+    mt_request_complete(&call, pending, source, bytes, false);
+    mt_leave(&call, false);
+}
+
+enum { HANDLES = 3000, ROUNDS = 100000 };
+
+/* Random starts and completions; the twin is an array indexed by handle. */
+static void test_twin(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    static uint64_t posted[HANDLES];
+    uint64_t received[FIXTURE_RANKS] = {0}, started = 0, completed = 0;
+    unsigned long long state = 7;
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t h = check_random(&state) % HANDLES;
+        uint64_t handle = 0x1000 + h * 64;
+        int32_t source = (int32_t)(check_random(&state) % FIXTURE_RANKS);
+        if (posted[h] == 0) {
+            posted[h] = 1 + check_random(&state) % 5000;
+            started++;
+            start(handle, MT_REQUEST_RECV, -1, posted[h]);
+        } else {
+            struct mt_pending p;
+            mt_request_find(handle, &p);
+            CHECK(p.slot >= 0);
+            CHECK(mt_request_is_receive(&p));
+            complete(&p, source, (int64_t)posted[h] / 2);
+            received[source] += posted[h] / 2;
+            posted[h] = 0;
+            completed++;
+        }
+    }
+    CHECK_EQ(f->thread.requests_started, started);
+    CHECK_EQ(f->thread.requests_completed, completed);
+    CHECK_EQ(f->thread.requests_dropped, 0);
+    for (int r = 0; r < FIXTURE_RANKS; r++) {
+        CHECK_EQ(f->peer_rows[f->peer_index[r] - 1].received_bytes, received[r]);
+    }
+    free(f);
+}
+
+/* One handle for many completed sends: each counts, none is waited for. */
+static void test_shared(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_pending p;
+    fixture_requests();
+    mt_tls.shard = &f->shard;
+    for (int i = 0; i < 4; i++) {
+        start(0x9000, MT_REQUEST_SEND, 3, 10);
+    }
+    for (int i = 0; i < 4; i++) {
+        mt_request_find(0x9000, &p);
+        complete(&p, -1, -1);
+    }
+    CHECK_EQ(f->thread.requests_started, 4);
+    CHECK_EQ(f->thread.requests_completed, 4);
+    CHECK_EQ(f->thread.requests_shared, 4);
+    CHECK_EQ(f->peer_rows[0].sent_messages, 4);
+    CHECK_EQ(f->peer_rows[0].sent_bytes, 40);
+    free(f);
+}
+
+/* A full table drops and says so; nothing is overwritten. */
+static void test_full(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    fixture_requests();
+    mt_tls.shard = &f->shard;
+    uint64_t n = 3 * MT_REQUEST_BUCKETS * MT_REQUEST_WAYS, found = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        start(0x100 + i, MT_REQUEST_RECV, 0, 1);
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        struct mt_pending p;
+        mt_request_find(0x100 + i, &p);
+        found += p.slot >= 0;
+    }
+    CHECK_EQ(found + f->thread.requests_dropped, n);
+    CHECK(found > MT_REQUEST_BUCKETS * MT_REQUEST_WAYS / 2);
+    free(f);
+}
+
+/* The library of the threads test: a pool of handles behind a lock. */
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t pool[64];
+static int pool_free;
+
+static uint64_t pool_take(void)
+{
+    uint64_t h = 0;
+    pthread_mutex_lock(&pool_lock);
+    if (pool_free > 0) {
+        h = pool[--pool_free];
+    }
+    pthread_mutex_unlock(&pool_lock);
+    return h;
+}
+
+static void pool_give(uint64_t h)
+{
+    pthread_mutex_lock(&pool_lock);
+    pool[pool_free++] = h;
+    pthread_mutex_unlock(&pool_lock);
+}
+
+enum { THREADS = 4, MESSAGES = 20000 };
+
+static void *receiver(void *arg)
+{
+    struct fixture *f = arg;
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    for (int i = 0; i < MESSAGES; i++) {
+        uint64_t h = pool_take();
+        if (h == 0) {
+            i--;
+            continue;
+        }
+        start(h, MT_REQUEST_RECV, -1, 100);
+        struct mt_pending p;
+        mt_request_find(h, &p);
+        pool_give(h); /* MPI_Wait returns: another thread may have it now */
+        complete(&p, 1, 8);
+    }
+    return NULL;
+}
+
+static void test_threads(void)
+{
+    pthread_t threads[THREADS];
+    struct fixture *shards[THREADS];
+    uint64_t received = 0, completed = 0;
+    fixture_requests();
+    mt_request_threads = 1;
+    for (int i = 0; i < 6; i++) {
+        pool_give(0x5000 + (uint64_t)i * 64);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        shards[i] = fixture_make(FIXTURE_SITES);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_create(&threads[i], NULL, receiver, shards[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        completed += shards[i]->thread.requests_completed;
+        received += shards[i]->peer_rows[0].received_bytes;
+        free(shards[i]);
+    }
+    CHECK_EQ(completed, THREADS * MESSAGES);
+    CHECK_EQ(received, 8ull * THREADS * MESSAGES);
+}
+
+int main(void)
+{
+    test_twin();
+    test_shared();
+    test_full();
+    test_threads();
+    return check_failures != 0;
+}

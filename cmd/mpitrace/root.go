@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker (-X main.version=1.2.3).
+var version = ""
+
+// programVersion is the version of this executable.
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// Exit statuses of mpitrace itself.
+const (
+	statusFailed = 1 // a threshold was exceeded
+	statusUsage  = 2 // a wrong command line, or input that cannot be read
+)
+
+// exitStatus ends the program with a status and no further message.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// execute runs one command line and returns the exit status.
+func execute(args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	var status exitStatus
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &status):
+		return int(status)
+	}
+	fmt.Fprintf(stderr, "mpitrace: %v\n", err)
+	return statusUsage
+}
+
+// newRootCommand is the whole command tree; man pages and completions are
+// made from it.
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mpitrace",
+		Short: "Profile MPI programs without rebuilding them",
+		Long: `mpitrace shows where the MPI time of a program goes. It preloads one library
+into the ranks, which counts and times every MPI call at a cost of some tens of
+nanoseconds, and reads what they leave behind, also of ranks that were killed.`,
+		Example: `  mpitrace run -- mpirun -n 4 ./app       run under measurement
+  mpitrace report mpitrace-20260101-...   see where the time went
+  mpitrace doctor                         see what works on this machine`,
+		Version:       programVersion(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", err, c.CommandPath())
+	})
+	root.AddCommand(subcommands()...)
+	return root
+}
+
+// subcommands are all commands, in the order in which a user meets them.
+func subcommands() []*cobra.Command {
+	return []*cobra.Command{
+		newRunCommand(),
+		newReportCommand(),
+		newDiffCommand(),
+		newPackCommand(),
+		newCollectCommand(),
+		newCleanCommand(),
+		newDoctorCommand(),
+		newManCommand(),
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/mpitrace/mpitrace/internal/knobs"
+	"github.com/mpitrace/mpitrace/internal/launch"
+	"github.com/spf13/cobra"
+)
+
+// runOptions are the options of mpitrace run.
+type runOptions struct {
+	shim   string
+	wait   time.Duration
+	knobs  []*knobs.Value
+	given  map[string]bool // flags on the command line
+	stderr io.Writer
+}
+
+func newRunCommand() *cobra.Command {
+	o := &runOptions{given: map[string]bool{}}
+	c := &cobra.Command{
+		Use:   "run [options] -- COMMAND [arguments]",
+		Short: "Run a program or an MPI launcher under measurement",
+		Long: `Run COMMAND with the measuring library preloaded into the ranks.
+
+COMMAND is what you would have typed: mpirun or mpiexec of Open MPI, MPICH and
+their kin, srun, a script, or the program itself as a single process. A launcher
+is given the library and the settings by its own options, so that it hands them
+to all nodes and is not measured itself. Signals reach COMMAND, and the exit
+status is that of COMMAND (128 and the number of the signal that ended it).
+
+When COMMAND has ended, what killed processes left behind is collected from all
+nodes of the job, and one line says where the result is. Every setting can also
+be given as an environment variable; an option wins.`,
+		Example: `  mpitrace run -- mpirun -n 4 ./app input.dat
+  mpitrace run -o before --stack 4 -- srun -n 64 ./app
+  mpitrace run -- ./app`,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("no command to run: mpitrace run -- mpirun -n 4 ./app")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			o.stderr = c.ErrOrStderr()
+			for _, v := range o.knobs {
+				o.given[v.Knob.Name] = c.Flags().Changed(v.Knob.Flag)
+			}
+			return o.run(args)
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+	}
+	c.Flags().SetInterspersed(false)
+	c.Flags().SortFlags = false
+	for _, k := range knobs.All {
+		if k.HasFlag() {
+			o.addKnob(c, k)
+		}
+	}
+	c.Flags().StringVar(&o.shim, "shim", "", "path of "+launch.ShimName+" (default: beside mpitrace, or in ../lib)")
+	c.Flags().DurationVar(&o.wait, "wait", 5*time.Second, "how long to wait for ranks that outlive the launcher")
+	return c
+}
+
+// addKnob makes a setting an option.
+func (o *runOptions) addKnob(c *cobra.Command, k knobs.Knob) {
+	v := &knobs.Value{Knob: k}
+	o.knobs = append(o.knobs, v)
+	short := ""
+	if k.Name == "output" {
+		short = "o"
+	}
+	flag := c.Flags().VarPF(v, k.Flag, short, k.Doc)
+	if k.Type == "bool" {
+		flag.NoOptDefVal = "1"
+	}
+	if k.Type == "enum" {
+		_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// settings are the knobs in effect by name: the option, else the environment
+// variable. What is at its default is left out.
+func (o *runOptions) settings() (map[string]string, error) {
+	out := map[string]string{}
+	for _, v := range o.knobs {
+		k := v.Knob
+		if o.given[k.Name] {
+			out[k.Name] = v.String()
+			continue
+		}
+		text := os.Getenv(k.Env)
+		if text == "" {
+			continue
+		}
+		checked, err := k.Check(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.Env, err)
+		}
+		out[k.Name] = checked
+	}
+	return out, checkSizes(out)
+}
+
+// checkSizes compares the sizes of a segment.
+func checkSizes(settings map[string]string) error {
+	size := func(name string) int64 {
+		for _, k := range knobs.All {
+			if k.Name == name {
+				n, _ := knobs.ParseSize(orDefault(settings[name], k.Default))
+				return n
+			}
+		}
+		return 0
+	}
+	if first, most := size("segment_bytes"), size("segment_bytes_max"); first > most {
+		return fmt.Errorf("--segment-bytes %d is more than --segment-bytes-max %d: raise the second", first, most)
+	}
+	return nil
+}
+
+func orDefault(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// run prepares the job, runs it and brings its result home.
+func (o *runOptions) run(args []string) error {
+	settings, err := o.settings()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("the path of mpitrace: %w", err)
+	}
+	shim, err := launch.FindShim(o.shim, self)
+	if err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		fmt.Fprintf(o.stderr, "mpitrace: %s: command not found\n", args[0])
+		return exitStatus(127)
+	}
+	if err != nil {
+		fmt.Fprintf(o.stderr, "mpitrace: %v\n", err)
+		return exitStatus(126)
+	}
+	j := &job{id: launch.NewJobID(time.Now()), self: self, settings: settings, wait: o.wait, stderr: o.stderr, quiet: settings["quiet"] == "1"}
+	if j.dir = settings["output"]; j.dir == "" {
+		if j.dir, err = filepath.Abs("mpitrace-" + j.id); err != nil {
+			return fmt.Errorf("result directory: %w", err)
+		}
+	}
+	return j.run(launch.Recognise(path, launch.Version), shim, args)
+}

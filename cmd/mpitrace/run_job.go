@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mpitrace/mpitrace/internal/knobs"
+	"github.com/mpitrace/mpitrace/internal/launch"
+	"github.com/mpitrace/mpitrace/internal/launch/harvest"
+	"github.com/mpitrace/mpitrace/report"
+	"github.com/mpitrace/mpitrace/segment"
+	"golang.org/x/sys/unix"
+)
+
+// job is one run of a command.
+type job struct {
+	id, dir  string // dir is absolute
+	self     string // this executable
+	settings map[string]string
+	wait     time.Duration
+	quiet    bool
+	stderr   io.Writer
+
+	command []string // as the user gave it
+	plan    *launch.Plan
+	kind    launch.Kind
+	said    bool   // a line has said that nothing will be seen
+	doubt   string // why a program may show no MPI calls
+	start   time.Time
+	ended   launch.Ended
+}
+
+// say writes a line for the user.
+func (j *job) say(format string, args ...any) {
+	if !j.quiet {
+		fmt.Fprintf(j.stderr, "mpitrace: "+format+"\n", args...)
+	}
+}
+
+// run rewrites and runs the command, collects, and reports where the result
+// is. The error is the exit status of the command.
+func (j *job) run(kind launch.Kind, shim string, args []string) error {
+	plan, err := launch.Make(launch.Request{
+		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: j.variables(), Self: j.self,
+		TempFile: filepath.Join(os.TempDir(), "mpitrace-"+j.id+".app"),
+	})
+	if err != nil {
+		return err
+	}
+	made, err := launch.PrepareOutput(j.dir)
+	if err != nil {
+		return err
+	}
+	j.command, j.plan, j.kind, j.start = args, plan, kind, time.Now()
+	j.inspect()
+	ended, err := j.execute()
+	if err != nil {
+		if made {
+			os.Remove(j.dir)
+		}
+		return err
+	}
+	j.ended = ended
+	j.finish(made)
+	if status := ended.Status(); status != 0 {
+		return exitStatus(status)
+	}
+	return nil
+}
+
+// variables are the settings as the ranks read them.
+func (j *job) variables() []string {
+	set := []string{"MPITRACE_JOB_ID=" + j.id, "MPITRACE_OUTPUT=" + j.dir}
+	for _, k := range knobs.All {
+		if value, ok := j.settings[k.Name]; ok && k.Side == "shim" && k.Name != "output" {
+			set = append(set, k.Env+"="+value)
+		}
+	}
+	return set
+}
+
+// inspect looks at the programs of the job before they start.
+func (j *job) inspect() {
+	for _, program := range j.plan.Programs {
+		switch visibility, why := launch.Inspect(program); visibility {
+		case launch.Unreachable:
+			j.say("%s: LD_PRELOAD has no effect on it, so its MPI calls will not be seen; it runs all the same", why)
+			j.said = true
+		case launch.NotLinked:
+			j.doubt = why
+		}
+	}
+}
+
+// execute runs the rewritten command with the files it needs.
+func (j *job) execute() (launch.Ended, error) {
+	for name, content := range j.plan.Files {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			return launch.Ended{}, fmt.Errorf("copy of the application file: %w", err)
+		}
+		defer os.Remove(name)
+	}
+	ended, err := launch.Run(j.plan.Args, j.plan.Env)
+	if err != nil {
+		fmt.Fprintf(j.stderr, "mpitrace: %v\n", err)
+		return ended, exitStatus(ended.Status())
+	}
+	return ended, nil
+}
+
+// finish collects, writes down what the job was and says where its result is.
+func (j *job) finish(made bool) {
+	living := j.collect()
+	c := takeCensus(j.dir)
+	if !c.complete() && !j.said {
+		if err := j.sweep(); err != nil {
+			j.say("the other nodes could not be asked for what killed ranks left: %v; on each: mpitrace collect --job %s -o %s", err, j.id, j.dir)
+		}
+		c = takeCensus(j.dir)
+	}
+	if c.ranks == 0 {
+		j.nothing(made, living)
+		return
+	}
+	if err := j.writeJob(); err != nil {
+		j.say("%v", err)
+	}
+	if err := report.WriteSymbols(j.dir); err != nil {
+		j.say("source lines: %v", err)
+	}
+	j.say("%s", c.line(shortPath(j.dir), j.id, living))
+}
+
+// bases are the base directories of segments of this job.
+func (j *job) bases() []string {
+	if dir := j.settings["segment_dir"]; dir != "" {
+		return []string{dir}
+	}
+	return segment.BaseDirs()
+}
+
+// collect waits for processes of the job that outlive the launcher, at most
+// as long as allowed, and collects the dead. It returns how many live on.
+func (j *job) collect() (living int) {
+	for deadline := time.Now().Add(j.wait); ; time.Sleep(20 * time.Millisecond) {
+		if harvest.Living(j.bases(), j.id) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	s, err := harvest.Collect(harvest.Options{
+		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1",
+		Output: func(string) string { return j.dir }, Writer: "mpitrace run " + programVersion(),
+	})
+	if err != nil {
+		j.say("collecting: %v", err)
+	}
+	return s.Alive
+}
+
+// sweepTimeout bounds the time that the launcher may take to reach the nodes
+// of the job once more.
+const sweepTimeout = 60 * time.Second
+
+// sweep collects on all nodes of the job by means of its launcher.
+func (j *job) sweep() error {
+	collect := []string{j.self, "collect", "--quiet", "--job", j.id, "-o", j.dir}
+	if dir := j.settings["segment_dir"]; dir != "" {
+		collect = append(collect, "--segment-dir", dir)
+	}
+	args := j.plan.Sweep(collect...)
+	if args == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("%s: %w: %s", args[0], err, first)
+	}
+	return nil
+}
+
+// nothing says why there is no result, and leaves no empty directory behind.
+func (j *job) nothing(made bool, living int) {
+	if made {
+		os.Remove(j.dir)
+	}
+	if j.said {
+		return
+	}
+	why := "no process called MPI_Init with the library preloaded"
+	switch {
+	case living > 0:
+		why = fmt.Sprintf("its %d processes still run: mpitrace collect --job %s -o %s when they have ended", living, j.id, j.dir)
+	case j.settings["mode"] == "off":
+		why = "the mode is off"
+	case j.doubt != "":
+		why = j.doubt + ", and loaded none"
+	case j.ended.Status() != 0:
+		why = fmt.Sprintf("it ended with status %d before MPI_Init", j.ended.Status())
+	}
+	j.say("no MPI call was seen, so there is no result: %s", why)
+}
+
+// jobFile is job.json.
+type jobFile struct {
+	Schema     int               `json:"schema"`
+	Job        string            `json:"job"`
+	Command    []string          `json:"command"`
+	Launcher   string            `json:"launcher"`
+	Directory  string            `json:"directory"`
+	Host       string            `json:"host"`
+	Start      time.Time         `json:"start"`
+	End        time.Time         `json:"end"`
+	ExitStatus int               `json:"exit_status"`
+	Signal     string            `json:"signal,omitempty"`
+	Version    string            `json:"version"`
+	Settings   map[string]string `json:"settings,omitempty"`
+}
+
+// writeJob writes job.json.
+func (j *job) writeJob() error {
+	host, _ := os.Hostname()
+	directory, _ := os.Getwd()
+	file := jobFile{
+		Schema: 1, Job: j.id, Command: j.command, Launcher: string(j.kind), Directory: directory, Host: host,
+		Start: j.start.UTC(), End: time.Now().UTC(), ExitStatus: j.ended.Status(), Version: programVersion(), Settings: j.settings,
+	}
+	if j.ended.Signal != 0 {
+		file.Signal = unix.SignalName(j.ended.Signal)
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return fmt.Errorf("job.json: %w", err)
+	}
+	temporary := filepath.Join(j.dir, ".job.json")
+	if err := os.WriteFile(temporary, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("result directory: %w", err)
+	}
+	return os.Rename(temporary, filepath.Join(j.dir, "job.json"))
+}

@@ -1,0 +1,176 @@
+package harvest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpitrace/mpitrace/segment"
+	"golang.org/x/sys/unix"
+)
+
+// state of the process that wrote a segment.
+type state int
+
+const (
+	dead    state = iota
+	alive         // it exists on this machine
+	foreign       // it belongs to another pid namespace of this machine: it may live
+)
+
+// jobDir is one job below one base directory.
+type jobDir struct {
+	path     string
+	job      string
+	segments []found
+}
+
+// found is a segment and what became of its process.
+type found struct {
+	segment.Found
+	state state
+}
+
+// in returns the segments in a state.
+func (j jobDir) in(s state) []found {
+	var out []found
+	for _, f := range j.segments {
+		if f.state == s {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// idle tells that no process of the job may live.
+func (j jobDir) idle() bool { return len(j.in(dead)) == len(j.segments) }
+
+// scan lists the jobs below the base directories, all or the one named.
+func scan(bases []string, job string) ([]jobDir, error) {
+	var jobs []jobDir
+	var problems []error
+	here := thisMachine()
+	for _, base := range bases {
+		list, err := segment.Scan(base)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, f := range list {
+			if job != "" && f.Job != job {
+				continue
+			}
+			path := filepath.Dir(f.Path)
+			i := slices.IndexFunc(jobs, func(j jobDir) bool { return j.path == path })
+			if i < 0 {
+				i = len(jobs)
+				jobs = append(jobs, jobDir{path: path, job: f.Job})
+			}
+			jobs[i].segments = append(jobs[i].segments, found{f, here.judge(f)})
+		}
+	}
+	return jobs, errors.Join(problems...)
+}
+
+// machine identifies this boot and pid namespace.
+type machine struct {
+	boot      string
+	namespace uint64
+}
+
+func thisMachine() machine {
+	var m machine
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		m.boot = string(bytes.TrimSpace(id))
+	}
+	var info unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &info) == nil {
+		m.namespace = info.Ino
+	}
+	return m
+}
+
+// judge tells what became of the process of a segment. Where the header
+// cannot be read (it is being written, or damaged) the name of the file says
+// whose it is.
+func (m machine) judge(f segment.Found) state {
+	switch {
+	case f.Err != nil:
+		return byName(f.Path)
+	case f.Alive:
+		return alive
+	case segment.Text(f.Header.BootID[:]) == m.boot && f.Header.PIDNamespace != m.namespace:
+		return foreign
+	}
+	return dead
+}
+
+// byName judges by a name of the form PID-START.seg.
+func byName(path string) state {
+	name := strings.TrimSuffix(filepath.Base(path), ".seg")
+	pid, start, ok := strings.Cut(name, "-")
+	if !ok {
+		return dead
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
+	if _, bad := strconv.ParseUint(pid, 10, 32); err != nil || bad != nil {
+		return dead
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[19] != start {
+		return dead
+	}
+	return alive
+}
+
+// remove unlinks segments, and the job directory when nothing is left in it.
+// A segment that is gone already is no error.
+func (j jobDir) remove(segments []found) error {
+	var problems []error
+	for _, f := range segments {
+		if err := os.Remove(f.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, err)
+		}
+	}
+	removeEmptyJob(j.path)
+	return errors.Join(problems...)
+}
+
+// controlFile is what the processes of a job share; it goes with the last
+// segment.
+const controlFile = "control"
+
+// removeEmptyJob removes a job directory without segments. It stays when
+// something else lies there or a process is just joining.
+func removeEmptyJob(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return false
+	}
+	for _, entry := range entries {
+		if entry.Name() != controlFile {
+			return false
+		}
+	}
+	_ = os.Remove(filepath.Join(dir, controlFile))
+	return os.Remove(dir) == nil
+}
+
+// Living counts the processes of a job that live on this machine, or may.
+func Living(bases []string, job string) int {
+	jobs, err := scan(bases, job)
+	if err != nil {
+		return 0
+	}
+	living := 0
+	for _, j := range jobs {
+		living += len(j.segments) - len(j.in(dead))
+	}
+	return living
+}

@@ -1,0 +1,58 @@
+package launch
+
+import (
+	"fmt"
+	"strings"
+)
+
+const preloadVariable = "LD_PRELOAD"
+
+// JoinPreload puts shim in front of the libraries that the user preloads
+// already: an LD_PRELOAD value, separated by colons or blanks.
+func JoinPreload(shim, user string) string {
+	list := []string{shim}
+	for _, name := range strings.FieldsFunc(user, func(r rune) bool { return r == ':' || r == ' ' }) {
+		if name != shim {
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, ":")
+}
+
+// checkPreload refuses a path that LD_PRELOAD cannot hold.
+func checkPreload(shim string) error {
+	if strings.ContainsAny(shim, ": ,;\t\n") {
+		return fmt.Errorf("%s: LD_PRELOAD cannot name a path with a blank, colon, comma or semicolon: install mpitrace elsewhere or make a symbolic link and use --shim", shim)
+	}
+	return nil
+}
+
+// lookup returns the value of a variable in an environment; the last one
+// counts, as for exec.
+func lookup(env []string, name string) (string, bool) {
+	for i := len(env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// with returns a copy of env in which name has the value, once, at its first
+// place or at the end.
+func with(env []string, name, value string) []string {
+	out := make([]string, 0, len(env)+1)
+	done := false
+	for _, entry := range env {
+		if !strings.HasPrefix(entry, name+"=") {
+			out = append(out, entry)
+		} else if !done {
+			out = append(out, name+"="+value)
+			done = true
+		}
+	}
+	if !done {
+		out = append(out, name+"="+value)
+	}
+	return out
+}

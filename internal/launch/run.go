@@ -1,0 +1,128 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// passed are the signals that are handed to the launcher.
+var passed = []os.Signal{
+	unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP,
+	unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT, unix.SIGTSTP,
+}
+
+// Ended says how a command ended.
+type Ended struct {
+	Code   int            // exit code, -1 if a signal ended it
+	Signal syscall.Signal // 0 if it exited
+}
+
+// Status is the exit status for a shell: the code, or 128 and the signal.
+func (e Ended) Status() int {
+	if e.Signal != 0 {
+		return 128 + int(e.Signal)
+	}
+	return e.Code
+}
+
+// Exit statuses of a shell for a command that cannot be started.
+const (
+	statusNotExecutable = 126
+	statusNotFound      = 127
+)
+
+// Run runs a command in the foreground and waits for it. It shares the
+// terminal, the standard files and the process group; signals that mpitrace
+// is sent are handed on. The error says why the command could not be started;
+// the status is then 126 or 127.
+func Run(args, env []string) (Ended, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return Ended{Code: statusNotFound}, fmt.Errorf("%s: %w", args[0], unwrapped(err))
+	}
+	cmd := &exec.Cmd{Path: path, Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	signals := catch()
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return Ended{Code: statusNotExecutable}, fmt.Errorf("%s: %w", args[0], unwrapped(err))
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			hand(cmd.Process.Pid, s.(syscall.Signal))
+		case err := <-done:
+			return ended(cmd, err)
+		}
+	}
+}
+
+// catch starts to receive the signals, without those that mpitrace was told
+// to ignore (nohup): the command ignores them too.
+func catch() chan os.Signal {
+	signals := make(chan os.Signal, 16)
+	for _, s := range passed {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	return signals
+}
+
+// hand passes a signal on. The keyboard sends its signals to the whole
+// foreground group, so the command has those already. After SIGTSTP mpitrace
+// stops like the command, and the shell sees that.
+func hand(pid int, s syscall.Signal) {
+	keyboard := s == unix.SIGINT || s == unix.SIGQUIT || s == unix.SIGTSTP
+	if !keyboard || !foreground() {
+		_ = unix.Kill(pid, s)
+	}
+	if s == unix.SIGTSTP {
+		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+	}
+}
+
+// foreground tells whether this process group is the one that the keyboard of
+// the controlling terminal sends signals to.
+func foreground() bool {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// ended reads the wait status.
+func ended(cmd *exec.Cmd, err error) (Ended, error) {
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return Ended{Code: statusNotExecutable}, fmt.Errorf("%s: %w", cmd.Path, err)
+	}
+	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return Ended{Code: -1, Signal: status.Signal()}, nil
+	}
+	return Ended{Code: status.ExitStatus()}, nil
+}
+
+// unwrapped drops the name that exec puts in front.
+func unwrapped(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

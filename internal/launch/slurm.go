@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"slices"
+	"strings"
+)
+
+// slurmSyntax lists the options of srun that take values.
+var slurmSyntax = syntax{letters: true, optional: "IK", words: table(`
+	A b c d D e i J L m M n N o p P q r S t T w W x C G B
+	account acctg-freq bb bbf bcast bcast-exclude begin cpus-per-task comment
+	container cpu-freq dependency deadline delay-boot chdir export error epilog
+	gres gres-flags input jobid job-name licenses clusters distribution
+	mail-type mail-user mcs-label mpi ntasks ntasks-per-node nodes output
+	het-group pack-group partition power priority prolog profile qos relative
+	core-spec signal slurmd-debug switches task-epilog task-prolog thread-spec
+	threads time time-min wait wckey cluster-constraint constraint mem mincpus
+	reservation tmp nodelist exclude mem-per-cpu sockets-per-node
+	cores-per-socket threads-per-core extra-node-info ntasks-per-core
+	ntasks-per-socket ntasks-per-gpu ntasks-per-tres cpus-per-gpu gpus gpu-bind
+	gpu-freq gpus-per-node gpus-per-socket gpus-per-task mem-per-gpu cpu-bind
+	mem-bind accel-bind hint nodefile network open-mode prefer tres-bind
+	tres-per-task uid gid export-file segment`)}
+
+// makeSlurm hands the preload on by --export, as a value, so that srun itself
+// does not have it; the settings are set in the environment of srun and named
+// where the list of the user would keep them back.
+func makeSlurm(r Request) (*Plan, error) {
+	p := &Plan{Env: withSettings(r.Env, r.Set)}
+	parts := contexts(r.Args[1:])
+	_, allocated := lookup(r.Env, "SLURM_JOB_ID")
+	for i, args := range parts {
+		options, rest := slurmSyntax.parse(args)
+		export, set := lookup(r.Env, "SLURM_EXPORT_ENV")
+		if !set {
+			export = "ALL"
+		}
+		var kept []string
+		epilog, many := "", false
+		for _, o := range options {
+			switch o.name {
+			case "export":
+				export = o.value()
+				continue
+			case "task-epilog":
+				epilog = o.value()
+			case "multi-prog":
+				many = true
+			case "jobid":
+				allocated = true
+			}
+			kept = append(kept, wordsOnce(args, o, kept)...)
+		}
+		if rest < len(args) && !many {
+			p.Programs = append(p.Programs, args[rest])
+		}
+		ours := []string{"--export=" + r.extendExport(export)}
+		if epilog == "" && !allocated && r.Self != "" {
+			ours = append(ours, "--task-epilog="+r.Self)
+		}
+		parts[i] = slices.Concat(ours, kept, args[rest:])
+	}
+	p.Args = append([]string{r.Args[0]}, joinContexts(parts)...)
+	if allocated {
+		p.sweep = sweepSlurm(r)
+	}
+	return p, nil
+}
+
+// wordsOnce returns the words of an option; the options of a cluster (-ul)
+// share one word, which only the last of them returns.
+func wordsOnce(args []string, o option, kept []string) []string {
+	if len(kept) > 0 && o.cluster > 0 {
+		return nil
+	}
+	return args[o.first:o.end]
+}
+
+// extendExport adds ours to the value of --export: ALL, NONE or NIL, or a list of
+// names and assignments.
+func (r Request) extendExport(export string) string {
+	inherited := false
+	preload := r.Preload
+	var kept []string
+	for _, entry := range splitList(export) {
+		name, value, assigned := strings.Cut(entry, "=")
+		switch {
+		case strings.EqualFold(entry, "NONE"), strings.EqualFold(entry, "NIL"), entry == "":
+		case strings.EqualFold(entry, "ALL"):
+			inherited = true
+			preload = JoinPreload(preload, lookupOr(r.Env, preloadVariable))
+			kept = append(kept, "ALL")
+		case name == preloadVariable && assigned:
+			preload = JoinPreload(r.Preload, strings.Trim(value, `"'`))
+		case name == preloadVariable:
+			preload = r.preload(r.Env)
+		default:
+			kept = append(kept, entry)
+		}
+	}
+	kept = append(kept, preloadVariable+"="+preload)
+	if !inherited {
+		kept = append(kept, names(r.Set)...)
+	}
+	return strings.Join(kept, ",")
+}
+
+// lookupOr is the value of a variable, empty if it is not set.
+func lookupOr(env []string, name string) string {
+	value, _ := lookup(env, name)
+	return value
+}
+
+// splitList splits at commas outside quotes.
+func splitList(list string) []string {
+	var quote rune
+	return strings.FieldsFunc(list, func(r rune) bool {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote = r
+		case quote == 0 && r == ',':
+			return true
+		}
+		return false
+	})
+}
+
+// sweepSlurm starts one process on each node of the allocation, beside
+// whatever still runs there.
+func sweepSlurm(r Request) []string {
+	words := []string{r.Args[0], "--ntasks-per-node=1", "--overlap", "--mpi=none", "--export=ALL", "--quiet"}
+	if nodes, ok := lookup(r.Env, "SLURM_JOB_NUM_NODES"); ok {
+		words = append(words, "--nodes="+nodes, "--ntasks="+nodes)
+	}
+	options, _ := slurmSyntax.parse(contexts(r.Args[1:])[0])
+	for _, o := range options {
+		switch o.name {
+		case "jobid", "clusters", "het-group", "pack-group":
+			words = append(words, "--"+o.name+"="+o.value())
+		case "M":
+			words = append(words, "--clusters="+o.value())
+		}
+	}
+	return words
+}

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mpitrace/mpitrace/segment"
+)
+
+// Find turns what the user named into the path of a result. name may be a
+// path, or the id of a job that lies in one of the base directories of
+// segments; empty stands for the newest result in dir or, failing that, the
+// newest job in shared memory. live asks for jobs in shared memory only. said
+// is one line on what was chosen, empty if the user named it.
+func Find(name, dir string, bases []string, live bool) (path, said string, err error) {
+	if name != "" && !live {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			return name, "", err
+		}
+	}
+	if name != "" {
+		return findJob(name, bases)
+	}
+	if !live {
+		if path, at := newestResult(dir); path != "" {
+			return path, fmt.Sprintf("%s, the newest result here (%s)", path, ago(at)), nil
+		}
+	}
+	path, at, alive := newestJob(bases)
+	if path == "" {
+		where := "no result (mpitrace-*/ or *" + segment.NodeFileSuffix + ") in this directory and "
+		if live {
+			where = ""
+		}
+		return "", "", fmt.Errorf("%sno job in shared memory (%s): run a program with mpitrace run first, or name a result", where, strings.Join(bases, ", "))
+	}
+	if live && !alive {
+		return path, fmt.Sprintf("job %s in shared memory: no process of it is alive any more (%s)", filepath.Base(path), ago(at)), nil
+	}
+	kind := "which is dead"
+	if alive {
+		kind = "which is running"
+	}
+	return path, fmt.Sprintf("job %s in shared memory, %s (%s)", filepath.Base(path), kind, ago(at)), nil
+}
+
+// findJob looks for the segments of a job by its id, or takes its directory.
+func findJob(name string, bases []string) (path, said string, err error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return name, "", nil
+	}
+	if name == filepath.Base(name) && name != "." && name != ".." {
+		for _, base := range bases {
+			path := filepath.Join(base, name)
+			if _, err := os.Stat(path); err == nil {
+				return path, "job " + name + " in shared memory", nil
+			}
+		}
+	}
+	return "", "", fmt.Errorf("%s: neither a file or directory nor a job in %s", name, strings.Join(bases, ", "))
+}
+
+// newestResult is the result directory or packed result in dir that was
+// changed last.
+func newestResult(dir string) (path string, at time.Time) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", at
+	}
+	for _, entry := range entries {
+		full := filepath.Join(dir, entry.Name())
+		isResult := strings.HasSuffix(entry.Name(), segment.NodeFileSuffix)
+		if entry.IsDir() {
+			files, err := filepath.Glob(filepath.Join(escapeGlob(full), "*"+segment.NodeFileSuffix))
+			isResult = err == nil && len(files) > 0
+		}
+		info, err := entry.Info()
+		if !isResult || err != nil {
+			continue
+		}
+		if path == "" || info.ModTime().After(at) {
+			path, at = full, info.ModTime()
+		}
+	}
+	return path, at
+}
+
+// escapeGlob quotes what Glob would take for a pattern.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// newestJob is the directory of the newest job in shared memory, living ones
+// first.
+func newestJob(bases []string) (path string, at time.Time, alive bool) {
+	type job struct {
+		path  string
+		at    int64
+		alive bool
+	}
+	var jobs []job
+	for _, base := range bases {
+		found, err := segment.Scan(base)
+		if err != nil {
+			continue // said by mpitrace doctor; here other directories may do
+		}
+		for i := range found {
+			if found[i].Err != nil {
+				continue
+			}
+			dir := filepath.Dir(found[i].Path)
+			k := slices.IndexFunc(jobs, func(j job) bool { return j.path == dir })
+			if k < 0 {
+				jobs = append(jobs, job{path: dir})
+				k = len(jobs) - 1
+			}
+			jobs[k].at = max(jobs[k].at, int64(found[i].Header.FirstRealtimeNS))
+			jobs[k].alive = jobs[k].alive || found[i].Alive
+		}
+	}
+	if len(jobs) == 0 {
+		return "", at, false
+	}
+	best := slices.MaxFunc(jobs, func(a, b job) int {
+		switch {
+		case a.alive && !b.alive:
+			return 1
+		case b.alive && !a.alive:
+			return -1
+		}
+		return cmp.Compare(a.at, b.at)
+	})
+	return best.path, time.Unix(0, best.at), best.alive
+}
+
+// ago says how long ago a moment was.
+func ago(at time.Time) string {
+	age := time.Since(at)
+	if age < time.Second {
+		return "just now"
+	}
+	return duration(uint64(age)) + " ago"
+}

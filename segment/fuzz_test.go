@@ -1,0 +1,91 @@
+package segment_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/mpitrace/mpitrace/internal/synth"
+	"github.com/mpitrace/mpitrace/segment"
+)
+
+// small is the smallest job whose segments use every kind of section.
+func small() *synth.Segment {
+	s := synth.Job{ID: "f", Ranks: 2}.Segment(0)
+	s.Functions, s.Sites = s.Functions[:2], s.Sites[:3]
+	s.Stacks = []segment.RawStack{{Depth: 2, Frames: [16]uint64{1, 2}}}
+	return s
+}
+
+// touch calls every accessor.
+func touch(s *segment.Segment) {
+	s.Threads()
+	s.Sites()
+	s.Functions()
+	s.Peers()
+	s.Comms()
+	s.CommTotals()
+	s.Types()
+	s.TypeTotals()
+	s.Modules()
+	s.Stacks()
+	s.Phases()
+	s.Header.RealtimeNS(s.Header.LastTicks)
+}
+
+func FuzzParse(f *testing.F) {
+	parsed, err := segment.Parse("seed", small().Bytes())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(parsed.Compact())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := segment.Parse("fuzz", data)
+		if err != nil {
+			return
+		}
+		touch(s)
+		again, err := segment.Parse("compacted", s.Compact())
+		if err != nil {
+			t.Fatalf("a segment that was read does not survive compaction: %v", err)
+		}
+		touch(again)
+	})
+}
+
+func FuzzReadNodeFile(f *testing.F) {
+	dir := f.TempDir()
+	parsed, err := segment.Parse("seed", small().Bytes())
+	if err != nil {
+		f.Fatal(err)
+	}
+	seed := filepath.Join(dir, "seed.mtn")
+	err = segment.WriteNodeFile(seed, "n", "j", "w", []segment.Record{
+		{Kind: segment.RecordJSON, Data: []byte(`{"name":"job.json","content":{"command":"x"}}`)},
+		{Kind: segment.RecordSegment, Data: parsed.Compact()},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(seed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "f.mtn")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, records, err := segment.ReadNodeFile(path)
+		for _, r := range records {
+			if s, err := segment.Parse("record", r.Data); err == nil {
+				touch(s)
+			}
+		}
+		result, walkErr := segment.ReadResult(path)
+		if err == nil && len(records) > 0 && walkErr == nil && len(result.Segments) > len(records) {
+			t.Errorf("%d segments from %d records", len(result.Segments), len(records))
+		}
+	})
+}

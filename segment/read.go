@@ -1,0 +1,139 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// readLimit bounds what is read of one segment: far above SegmentBytesMax,
+// which a user may raise, and far below what would hurt.
+const readLimit = 64 << 20
+
+// settleTries is how often the call in progress is read again until it is
+// seen whole.
+const settleTries = 6
+
+// ReadFile reads the segment of a live or dead process. It follows no
+// symbolic link and never maps the file. The error names the file and wraps
+// fs errors or those of Parse.
+func ReadFile(path string) (*Segment, error) {
+	f, info, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size > readLimit {
+		return nil, fmt.Errorf("segment %s: %d bytes, more than any segment has: %w", path, info.Size, ErrCorrupt)
+	}
+	data, err := readGrowing(f)
+	if err != nil {
+		return nil, fmt.Errorf("segment %s: %w", path, err)
+	}
+	s, err := Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	s.settle(f)
+	s.ReadNS = monotonicNS()
+	s.Owner = info.Uid
+	s.Alive = Alive(&s.Header)
+	return s, nil
+}
+
+// readGrowing reads header and directory first and the rest after it, so that
+// the used counts are older than the entries they speak of. A file that grows
+// or shrinks meanwhile is no error here.
+func readGrowing(f *os.File) ([]byte, error) {
+	head := make([]byte, SectionsOffset+SectionsMax*int(unsafe.Sizeof(RawSection{})))
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if n < len(head) || info.Size() <= int64(n) {
+		return head[:n], nil
+	}
+	data := make([]byte, min(info.Size(), readLimit))
+	copy(data, head)
+	rest, err := f.ReadAt(data[n:], int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return data[:n+rest], nil
+}
+
+// settle reads each call in progress again until function and entry time are
+// the same before and after the fields between them were read.
+func (s *Segment) settle(f io.ReaderAt) {
+	size := int(unsafe.Sizeof(RawThread{}))
+	fresh := make([]byte, size)
+	for i := range s.sections {
+		sec := &s.sections[i]
+		if sec.Kind != SectionKindThread {
+			continue
+		}
+		for j := range int(sec.Used) {
+			at := sec.Offset + uint64(j)*uint64(sec.EntryBytes)
+			s.torn = append(s.torn, !settleOne(f, s.data[at:at+uint64(size)], fresh, int64(at)))
+		}
+	}
+}
+
+// settleOne compares the record with a second reading and takes that one over
+// if they differ; false if they still do after a few tries.
+func settleOne(f io.ReaderAt, record, fresh []byte, at int64) bool {
+	for try := range settleTries {
+		if n, err := f.ReadAt(fresh, at); n < len(fresh) {
+			// Shrunk under us: what was read first has to do.
+			return err == nil
+		}
+		a := decode[RawThread](nil, record, len(record), 1)[0]
+		b := decode[RawThread](nil, fresh, len(fresh), 1)[0]
+		copy(record, fresh)
+		if a.Call == b.Call && a.EnterTicks == b.EnterTicks {
+			return true
+		}
+		time.Sleep(10 * time.Microsecond << try)
+	}
+	return false
+}
+
+// openRegular opens a regular file for reading without following a symbolic
+// link or waiting for the other end of a pipe.
+func openRegular(path string) (*os.File, *unix.Stat_t, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) {
+		return nil, nil, fmt.Errorf("%s: is a symbolic link, which is not followed here", path)
+	}
+	if err != nil {
+		return nil, nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	var info unix.Stat_t
+	if err := unix.Fstat(fd, &info); err != nil {
+		unix.Close(fd)
+		return nil, nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if info.Mode&unix.S_IFMT != unix.S_IFREG {
+		unix.Close(fd)
+		return nil, nil, fmt.Errorf("%s: is not a regular file", path)
+	}
+	return os.NewFile(uintptr(fd), path), &info, nil
+}
+
+// monotonicNS is CLOCK_MONOTONIC_RAW, the clock of the pairs in a header.
+func monotonicNS() uint64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &ts) != nil {
+		return 0
+	}
+	return uint64(ts.Nano())
+}

@@ -1,0 +1,152 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// segmentSuffix ends the name of a segment in its job directory.
+const segmentSuffix = ".seg"
+
+// Found is one segment below a base directory, live or dead.
+type Found struct {
+	Path, Job string // Job is the name of its directory
+	Header    RawHeader
+	Alive     bool
+	Err       error // why the header could not be read, nil if it could
+}
+
+// BaseDirs is where segments of this user may lie, in the order in which the
+// shim tries: MPITRACE_SEGMENT_DIR alone if set, else shared memory, then the
+// directory for temporary files.
+func BaseDirs() []string {
+	if dir := os.Getenv("MPITRACE_SEGMENT_DIR"); dir != "" {
+		return []string{dir}
+	}
+	name := "mpitrace-" + strconv.Itoa(os.Getuid())
+	return []string{filepath.Join("/dev/shm", name), filepath.Join(os.TempDir(), name)}
+}
+
+// Scan lists all segments of all jobs below a base directory, by path. A base
+// directory that does not exist has none. One that is a symbolic link, or
+// belongs to another user, or may be written by others, is refused; root may
+// look into anybody's.
+func Scan(base string) ([]Found, error) {
+	var info unix.Stat_t
+	if err := unix.Lstat(base, &info); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, &os.PathError{Op: "stat", Path: base, Err: err}
+	}
+	switch uid := uint32(os.Geteuid()); {
+	case info.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return nil, fmt.Errorf("%s: is not a directory", base)
+	case uid != 0 && info.Uid != uid:
+		return nil, fmt.Errorf("%s: belongs to user %d, not to you (%d)", base, info.Uid, uid)
+	case info.Mode&0o022 != 0:
+		return nil, fmt.Errorf("%s: may be written by others (mode %#o): chmod go-w it, or choose another with MPITRACE_SEGMENT_DIR", base, info.Mode&0o777)
+	}
+	jobs, err := os.ReadDir(base)
+	if err != nil {
+		return nil, err
+	}
+	var found []Found
+	for _, job := range jobs {
+		if job.IsDir() {
+			inJob, err := scanJob(filepath.Join(base, job.Name()))
+			if err != nil {
+				inJob = []Found{{Path: filepath.Join(base, job.Name()), Job: job.Name(), Err: err}}
+			}
+			found = append(found, inJob...)
+		}
+	}
+	return found, nil
+}
+
+// scanJob lists the segments in one job directory.
+func scanJob(dir string) ([]Found, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []Found
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), segmentSuffix) {
+			continue
+		}
+		f := Found{Path: filepath.Join(dir, entry.Name()), Job: filepath.Base(dir)}
+		f.Header, f.Err = readHeader(f.Path)
+		f.Alive = f.Err == nil && Alive(&f.Header)
+		found = append(found, f)
+	}
+	return found, nil
+}
+
+// readHeader reads the first page of a segment.
+func readHeader(path string) (RawHeader, error) {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return RawHeader{}, err
+	}
+	defer f.Close()
+	page := make([]byte, unsafe.Sizeof(RawHeader{}))
+	n, err := f.ReadAt(page, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return RawHeader{}, err
+	}
+	return parseHeader(path, page[:n])
+}
+
+// Alive tells whether the process that owns a segment exists now: same boot,
+// same pid namespace, and the pid has the same start time. A process of
+// another machine or container is never alive to us.
+func Alive(h *RawHeader) bool {
+	if Text(h.BootID[:]) != bootID() || h.PIDNamespace != pidNamespace() {
+		return false
+	}
+	start, ok := startTime(h.PID)
+	return ok && start == h.PIDStart
+}
+
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return string(bytes.TrimSpace(id))
+}
+
+func pidNamespace() uint64 {
+	var info unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &info) != nil {
+		return 0
+	}
+	return info.Ino
+}
+
+// startTime is field 22 of /proc/PID/stat; false if there is no such process
+// or only its zombie.
+func startTime(pid uint32) (uint64, bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	// The second field, the command, may hold blanks and parentheses.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return 0, false
+	}
+	start, err := strconv.ParseUint(fields[19], 10, 64)
+	return start, err == nil
+}

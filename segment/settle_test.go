@@ -1,0 +1,39 @@
+package segment
+
+import (
+	"io"
+	"testing"
+)
+
+// restless gives a thread record that is another at each reading, until it
+// comes to rest.
+type restless struct{ readings, restAfter int }
+
+func (r *restless) ReadAt(into []byte, _ int64) (int, error) {
+	r.readings++
+	return copy(into, Encode(RawThread{Call: 7, EnterTicks: uint64(min(r.readings, r.restAfter))})), nil
+}
+
+// TestSettle reads a call in progress again until it stays the same, and gives
+// up after a few tries.
+func TestSettle(t *testing.T) {
+	record := Encode(RawThread{Call: 7})
+	fresh := make([]byte, len(record))
+	if !settleOne(&restless{restAfter: 2}, record, fresh, 0) {
+		t.Error("a record that comes to rest is torn")
+	}
+	if got := decode[RawThread](nil, record, len(record), 1)[0]; got.EnterTicks != 2 {
+		t.Errorf("the record read first was kept: %d", got.EnterTicks)
+	}
+	busy := &restless{restAfter: 1 << 30}
+	if settleOne(busy, record, fresh, 0) || busy.readings != settleTries {
+		t.Errorf("a record that never rests is whole after %d readings", busy.readings)
+	}
+	if settleOne(failing{}, record, fresh, 0) {
+		t.Error("a record that cannot be read again is whole")
+	}
+}
+
+type failing struct{}
+
+func (failing) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }

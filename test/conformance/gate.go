@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+)
+
+// gate runs tests of the suite for one MPI, with or without the shim.
+type gate struct {
+	mpi          mpirun.MPI
+	build        string        // built suite
+	preload      []string      // libraries of the ranks; the shim is the first one
+	shimmed      bool          // the shim is among them
+	reporter     string        // mpitrace command that must read each result; empty: not checked
+	scratch      string        // for results; emptied after each test
+	timeout      time.Duration // of one test
+	checkedFiles int           // results read so far
+}
+
+// noErrors is how every program of the suite says that it passed.
+var noErrors = regexp.MustCompile(`(?m)^\s*No [Ee]rrors\s*$`)
+
+func saysNoErrors(stdout []byte) bool { return noErrors.Match(stdout) }
+
+// allowedNotes are the lines of the shim that a healthy run may bring.
+var allowedNotes = regexp.MustCompile(`^mpitrace: result in `)
+
+// foreignNotes returns the lines in which the shim complains.
+func foreignNotes(stderr []byte) []string {
+	var notes []string
+	for _, line := range strings.Split(string(stderr), "\n") {
+		if strings.HasPrefix(line, "mpitrace:") && !allowedNotes.MatchString(line) {
+			notes = append(notes, line)
+		}
+	}
+	return notes
+}
+
+// twice runs a test until it passes, at most two times: both MPIs have
+// flakes of their own under load. The error says why it failed twice.
+func (g *gate) twice(t suiteTest) error {
+	if g.once(t) == nil {
+		return nil
+	}
+	return g.once(t)
+}
+
+// passesAlways says whether the test passes two times in a row: what the
+// native pass list asks for, so that flakes do not get onto it.
+func (g *gate) passesAlways(t suiteTest) error {
+	if err := g.once(t); err != nil {
+		return err
+	}
+	return g.once(t)
+}
+
+// once runs a test and says why it failed.
+func (g *gate) once(t suiteTest) error {
+	dir := filepath.Join(g.build, t.Dir)
+	if _, err := os.Stat(filepath.Join(dir, t.Prog)); err != nil {
+		return fmt.Errorf("not built: %w", err)
+	}
+	if err := os.RemoveAll(g.scratch); err != nil {
+		return fmt.Errorf("empty %s: %w", g.scratch, err)
+	}
+	result := filepath.Join(g.scratch, "result")
+	env := t.Env
+	if g.shimmed {
+		env = append([]string{
+			"MPITRACE_OUTPUT=" + result,
+			"MPITRACE_SEGMENT_DIR=" + filepath.Join(g.scratch, "segments"),
+		}, t.Env...)
+	}
+	if err := os.MkdirAll(filepath.Join(g.scratch, "segments"), 0o700); err != nil {
+		return fmt.Errorf("make the segment folder: %w", err)
+	}
+	out, err := mpirun.Run(mpirun.Job{
+		MPI: g.mpi, Ranks: t.Ranks, Argv: append([]string{"./" + t.Prog}, t.Args...),
+		Dir: dir, Preload: g.preload, Env: env, Timeout: g.timeout,
+	})
+	if err != nil {
+		return err
+	}
+	if err := judge(out); err != nil || !g.shimmed {
+		return err
+	}
+	if notes := foreignNotes(out.Stderr); len(notes) > 0 {
+		return fmt.Errorf("the shim complained: %s", strings.Join(notes, "; "))
+	}
+	return g.readable(result)
+}
+
+// judge applies the suite's own rule: " No Errors" and status 0.
+func judge(out mpirun.Outcome) error {
+	switch {
+	case out.TimedOut:
+		return fmt.Errorf("still running after %.0f s%s", out.Elapsed.Seconds(), lastWords(out))
+	case out.Status != 0:
+		return fmt.Errorf("status %d%s", out.Status, lastWords(out))
+	case !saysNoErrors(out.Stdout):
+		return fmt.Errorf("did not print No Errors%s", lastWords(out))
+	}
+	return nil
+}
+
+func lastWords(out mpirun.Outcome) string {
+	text := bytes.TrimSpace(append(tail(out.Stdout, 400), tail(out.Stderr, 400)...))
+	if len(text) == 0 {
+		return ""
+	}
+	return ": " + strings.ReplaceAll(string(text), "\n", "\n      ")
+}
+
+// readable checks that the reader takes the result, and that it holds the
+// ranks of the test.
+func (g *gate) readable(result string) error {
+	if g.reporter == "" {
+		return nil
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(g.reporter, "report", "--json", result)
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("report cannot read the result: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	var report struct {
+		Schema int
+		Ranks  []struct{ Calls uint64 }
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		return fmt.Errorf("report --json is no JSON: %w", err)
+	}
+	if report.Schema != 1 || len(report.Ranks) == 0 {
+		return fmt.Errorf("report --json has schema %d and %d ranks", report.Schema, len(report.Ranks))
+	}
+	g.checkedFiles++
+	return nil
+}

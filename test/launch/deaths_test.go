@@ -1,0 +1,242 @@
+package launch_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// endings are the ways in which rank.c ends.
+var endings = []string{"ok", "status", "early", "immediate", "term", "kill", "segv", "abort"}
+
+// victim is the rank that dies in a job of several.
+const victim = 2
+
+// TestEndings: with each launcher, whatever happens to one rank, all ranks
+// are in the result with all they counted, output and status are those of the
+// program alone, and nothing is left in shared memory.
+func TestEndings(t *testing.T) {
+	for _, m := range mpis {
+		for _, ranks := range []int{1, 4} {
+			for _, ending := range endings {
+				t.Run(fmt.Sprintf("%s/%d/%s", m.name, ranks, ending), func(t *testing.T) {
+					command := []string{m.program(t), ending}
+					if ranks > 1 {
+						command = m.launch(ranks, append(command, fmt.Sprint(victim))...)
+					}
+					testEnding(t, ranks, command)
+				})
+			}
+		}
+	}
+}
+
+func testEnding(t *testing.T, ranks int, command []string) {
+	dir := t.TempDir()
+	alone := run(t, dir, environment(), command...)
+	got := run(t, dir, environment(), traced(dir, command)...)
+	// When ranks leave without MPI_Finalize, Hydra's own status is 0, or 9
+	// when its first notice comes before the last rank has gone.
+	racing := command[0] == "mpiexec.hydra" && (alone.status == 0 || alone.status == 9) && (got.status == 0 || got.status == 9)
+	if got.status != alone.status && !racing {
+		t.Errorf("status %d, alone %d\n%s", got.status, alone.status, got.stderr)
+	}
+	// What a launcher says of a dead rank names its process.
+	if output := ranksOnly(got.stdout); output != ranksOnly(alone.stdout) {
+		t.Errorf("output:\n%s\nalone:\n%s", output, ranksOnly(alone.stdout))
+	}
+	wantLine(t, got, "result in out (")
+	wantRanks(t, filepath.Join(dir, "out"), ranks)
+	wantNoRest(t, dir)
+}
+
+// ranksOnly are the lines that the ranks printed.
+func ranksOnly(text string) string {
+	var out []string
+	for _, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "rank ") {
+			out = append(out, line)
+		}
+	}
+	return lines(strings.Join(out, "\n"))
+}
+
+// waiting starts a job whose ranks wait for a signal.
+func waiting(t *testing.T, dir string, m mpi, ranks int) *process {
+	t.Helper()
+	ready := filepath.Join(dir, "ready")
+	command := []string{m.program(t), "wait", "0", ready}
+	if ranks > 1 {
+		command = m.launch(ranks, command...)
+	}
+	p := start(t, dir, environment(), traced(dir, command))
+	waitFor(t, ready)
+	return p
+}
+
+// TestSignals: what mpitrace run is sent reaches the program, or the launcher,
+// which hands it on as it does.
+func TestSignals(t *testing.T) {
+	for _, m := range mpis {
+		for _, c := range []struct {
+			ranks  int
+			signal syscall.Signal
+			status int // 0: any but success
+		}{
+			{1, syscall.SIGTERM, 143}, {1, syscall.SIGINT, 130}, {1, syscall.SIGHUP, 129},
+			{1, syscall.SIGUSR1, 3}, {1, syscall.SIGUSR2, 140},
+			{4, syscall.SIGTERM, 0}, {4, syscall.SIGINT, 0},
+		} {
+			t.Run(fmt.Sprintf("%s/%d/%v", m.name, c.ranks, c.signal), func(t *testing.T) {
+				dir := t.TempDir()
+				p := waiting(t, dir, m, c.ranks)
+				if err := p.Process.Signal(c.signal); err != nil {
+					t.Fatal(err)
+				}
+				got := p.end(t)
+				if c.status != 0 && got.status != c.status || got.status == 0 {
+					t.Errorf("status %d, want %d\n%s", got.status, c.status, got.stderr)
+				}
+				wantLine(t, got, "result in out (")
+				wantRanks(t, filepath.Join(dir, "out"), c.ranks)
+				wantNoRest(t, dir)
+			})
+		}
+	}
+}
+
+// TestStop: SIGTSTP stops the program and mpitrace, SIGCONT lets both go on.
+func TestStop(t *testing.T) {
+	dir := t.TempDir()
+	p := waiting(t, dir, mpis[0], 1)
+	child := children(t, p.Process.Pid)[0]
+	if err := p.Process.Signal(syscall.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	waitState(t, p.Process.Pid, "T")
+	waitState(t, child, "T")
+	if err := p.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	waitState(t, p.Process.Pid, "SR")
+	waitState(t, child, "SR")
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.end(t); got.status != 143 {
+		t.Errorf("status %d, want 143", got.status)
+	}
+}
+
+// TestLauncherKilled: the launcher dies without a word; its ranks follow, and
+// the result has them.
+func TestLauncherKilled(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			p := waiting(t, dir, m, 4)
+			if err := syscall.Kill(children(t, p.Process.Pid)[0], syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			got := p.end(t)
+			if got.status != 137 {
+				t.Errorf("status %d, want 137", got.status)
+			}
+			wantLine(t, got, "result in out (4 ranks, 1 node)")
+			wantRanks(t, filepath.Join(dir, "out"), 4)
+		})
+	}
+}
+
+// TestRunKilled: mpitrace run and all ranks die at once; mpitrace collect
+// finds what they left.
+func TestRunKilled(t *testing.T) {
+	dir := t.TempDir()
+	p := waiting(t, dir, mpis[0], 1)
+	child := children(t, p.Process.Pid)[0]
+	if err := syscall.Kill(p.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	job := jobOf(t, child)
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.end(t)
+	waitGone(t, child)
+	got := run(t, dir, environment(), mpitrace, "collect", "--job", job, "-o", filepath.Join(dir, "out"))
+	wantLine(t, got, "collected 1 process into out")
+	wantRanks(t, filepath.Join(dir, "out"), 1)
+	again := run(t, dir, environment(), mpitrace, "collect", "--job", job, "-o", filepath.Join(dir, "out"))
+	wantLine(t, again, "no dead process left anything")
+}
+
+// TestPlainPreload: LD_PRELOAD without mpitrace run; a killed rank is collected
+// afterwards.
+func TestPlainPreload(t *testing.T) {
+	dir := t.TempDir()
+	program := mpis[0].program(t)
+	env := append(environment(), "LD_PRELOAD="+shim, "MPITRACE_OUTPUT="+filepath.Join(dir, "out"), "MPITRACE_JOB_ID=plain-preload-test")
+	if got := run(t, dir, env, program, "kill"); got.status != 137 {
+		t.Errorf("status %d, want 137", got.status)
+	}
+	got := run(t, dir, environment(), mpitrace, "collect", "--job", "plain-preload-test", "-o", "out")
+	wantLine(t, got, "collected 1 process into out")
+	wantRanks(t, filepath.Join(dir, "out"), 1)
+}
+
+// children are the processes that a process started.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	var out []int
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		if err != nil {
+			continue
+		}
+		for _, field := range strings.Fields(string(text)) {
+			var child int
+			if _, err := fmt.Sscan(field, &child); err == nil {
+				out = append(out, child)
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("process %d has no children", pid)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// jobOf is the job id in the environment of a process.
+func jobOf(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range strings.Split(string(text), "\x00") {
+		if job, ok := strings.CutPrefix(entry, "MPITRACE_JOB_ID="); ok {
+			return job
+		}
+	}
+	t.Fatalf("process %d has no MPITRACE_JOB_ID", pid)
+	return ""
+}
+
+// stateOf is the state letter of a process, empty if it does not exist.
+func stateOf(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
+	return fields[0]
+}

@@ -1,0 +1,193 @@
+package launch_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMPMD: every program of a command line is measured.
+func TestMPMD(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			program := m.program(t)
+			command := append(m.launch(1, program, "ok"), ":", "-n", "2", program, "ok")
+			got := run(t, dir, environment(), traced(dir, command)...)
+			if got.status != 0 {
+				t.Errorf("status %d\n%s", got.status, got.stderr)
+			}
+			wantLine(t, got, "result in out (3 ranks, 1 node)")
+			wantRanks(t, filepath.Join(dir, "out"), 3)
+		})
+	}
+}
+
+// TestApplicationFile: Open MPI takes the programs from a file, and ignores
+// the rest of its command line.
+func TestApplicationFile(t *testing.T) {
+	m, dir := mpis[0], t.TempDir()
+	program := m.program(t)
+	app := filepath.Join(dir, "app")
+	text := "# two programs\n-n 1 " + program + " ok\n-n 1 " + program + " ok\n"
+	if err := os.WriteFile(app, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, dir, environment(), traced(dir, []string{m.run, "--app", app})...)
+	wantLine(t, got, "result in out (2 ranks, 1 node)")
+	wantRanks(t, filepath.Join(dir, "out"), 2)
+}
+
+// TestConfigFile: the same for Hydra.
+func TestConfigFile(t *testing.T) {
+	m, dir := mpis[1], t.TempDir()
+	program := m.program(t)
+	file := filepath.Join(dir, "config")
+	if err := os.WriteFile(file, []byte("-n 1 "+program+" ok\n-n 1 "+program+" ok\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, dir, environment(), traced(dir, []string{m.run, "-configfile", file})...)
+	wantLine(t, got, "result in out (2 ranks, 1 node)")
+	wantRanks(t, filepath.Join(dir, "out"), 2)
+}
+
+// TestNoLeak: neither the launcher nor its daemons on this node have the
+// preload in their environment.
+func TestNoLeak(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			got := run(t, dir, environment(), traced(dir, m.launch(2, m.program(t), "parent"))...)
+			if n := strings.Count(got.stdout, ": 1 bytes, clean"); n != 2 {
+				t.Errorf("%d parents are known to be clean, want 2:\n%s", n, got.stdout)
+			}
+			wantRanks(t, filepath.Join(dir, "out"), 2)
+		})
+	}
+}
+
+// TestOwnPreload: a library that the user preloads stays, behind ours.
+func TestOwnPreload(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			libm, err := filepath.Glob("/lib/*-linux-gnu/libm.so.6")
+			if err != nil || len(libm) == 0 {
+				need(t, missing{"libm.so.6", "apt-get install libc6"})
+			}
+			m.program(t)
+			env := append(environment(), "LD_PRELOAD="+libm[0])
+			got := run(t, dir, env, traced(dir, m.launch(1, "printenv", "LD_PRELOAD"))...)
+			if want := shim + ":" + libm[0] + "\n"; got.stdout != want {
+				t.Errorf("LD_PRELOAD of the rank %q, want %q", got.stdout, want)
+			}
+		})
+	}
+}
+
+// TestScript: a script that calls launchers itself gives one result that
+// keeps its jobs apart.
+func TestScript(t *testing.T) {
+	m, dir := mpis[0], t.TempDir()
+	line := strings.Join(m.launch(2, m.program(t), "ok"), " ")
+	script := filepath.Join(dir, "job.sh")
+	text := "#!/bin/sh\n" + line + "\n" + line + " &\n" + line + "\nwait\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, dir, environment(), traced(dir, []string{script})...)
+	wantLine(t, got, "result in out (6 ranks, 1 node)")
+	wantRanks(t, filepath.Join(dir, "out"), 2, 2, 2)
+}
+
+// TestSpawn: children of MPI_Comm_spawn are a world of their own.
+func TestSpawn(t *testing.T) {
+	m, dir := mpis[0], t.TempDir()
+	got := run(t, dir, environment(), traced(dir, m.launch(2, m.program(t), "spawn"))...)
+	if got.status != 0 {
+		t.Errorf("status %d\n%s", got.status, got.stderr)
+	}
+	wantLine(t, got, "result in out (4 ranks, 1 node)")
+	wantRanks(t, filepath.Join(dir, "out"), 2, 2)
+}
+
+// TestAtOnce: jobs that run at the same time in one directory, each with its
+// own result, do not mix.
+func TestAtOnce(t *testing.T) {
+	var jobs []*process
+	var dirs []string
+	for _, m := range mpis {
+		for range 2 {
+			dir := t.TempDir()
+			dirs = append(dirs, dir)
+			jobs = append(jobs, start(t, dir, environment(), traced(dir, m.launch(2, m.program(t), "kill", "1"))))
+		}
+	}
+	for i, job := range jobs {
+		got := job.end(t)
+		wantLine(t, got, "result in out (2 ranks, 1 node)")
+		wantRanks(t, filepath.Join(dirs[i], "out"), 2)
+	}
+}
+
+// TestDefaultResult: without -o the result lies in the working directory,
+// under the name of the job, and says how it came about.
+func TestDefaultResult(t *testing.T) {
+	dir := t.TempDir()
+	program := mpis[0].program(t)
+	got := run(t, dir, environment(), mpitrace, "run", "--shim", shim, "--stack", "2", "--", program, "status")
+	wantLine(t, got, "result in mpitrace-20")
+	found, err := filepath.Glob(filepath.Join(dir, "mpitrace-*", "job.json"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job struct {
+		Schema     int
+		Job        string
+		Command    []string
+		Launcher   string
+		ExitStatus int `json:"exit_status"`
+		Settings   map[string]string
+	}
+	if err := json.Unmarshal(text, &job); err != nil {
+		t.Fatal(err)
+	}
+	if job.Schema != 1 || "mpitrace-"+job.Job != filepath.Base(filepath.Dir(found[0])) || job.Launcher != "direct" ||
+		job.ExitStatus != 7 || len(job.Command) != 2 || job.Settings["stack"] != "2" {
+		t.Errorf("job.json: %+v", job)
+	}
+}
+
+// TestQuiet: nothing on stderr.
+func TestQuiet(t *testing.T) {
+	dir := t.TempDir()
+	got := run(t, dir, environment(), mpitrace, "run", "--quiet", "--shim", shim, "-o", "out", "--", mpis[0].program(t), "ok")
+	if len(got.ours()) != 0 {
+		t.Errorf("lines %q, want none", got.ours())
+	}
+	wantRanks(t, filepath.Join(dir, "out"), 1)
+}
+
+// TestSettings: settings reach ranks that the launcher starts, from options
+// and from the environment.
+func TestSettings(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.name, func(t *testing.T) {
+			dir := t.TempDir()
+			m.program(t)
+			env := append(environment(), "MPITRACE_STACK=3", "MPITRACE_CLOCK=tsc")
+			command := m.launch(1, "sh", "-c", "echo $MPITRACE_STACK $MPITRACE_CLOCK $MPITRACE_SKIP $MPITRACE_SEGMENT_BYTES")
+			args := append([]string{mpitrace, "run", "--shim", shim, "--clock", "vdso", "--skip", "liba,libb", "--segment-bytes=1M", "--"}, command...)
+			got := run(t, dir, env, args...)
+			if got.stdout != "3 vdso liba,libb 1048576\n" {
+				t.Errorf("settings of the rank: %q\n%s", got.stdout, got.stderr)
+			}
+		})
+	}
+}
