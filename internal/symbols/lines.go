@@ -79,9 +79,8 @@ func (m *module) lookupDWARF(address uint64, place *Place) error {
 	if err != nil || lines == nil {
 		return err
 	}
-	var entry dwarf.LineEntry
-	if err := lines.SeekPC(address, &entry); err == nil && entry.File != nil {
-		place.File, place.Line = entry.File.Name, entry.Line
+	if row, ok := m.rows(unit.Offset, lines).at(address); ok {
+		place.File, place.Line = row.file.Name, row.line
 	}
 	frames := m.frames(unit, address, lines.Files())
 	if len(frames) > 0 {
@@ -89,6 +88,53 @@ func (m *module) lookupDWARF(address uint64, place *Place) error {
 		place.Inlined = frames[1:]
 	}
 	return nil
+}
+
+// lineRow says where the code of a range of addresses came from.
+type lineRow struct {
+	start, end uint64
+	file       *dwarf.LineFile
+	line       int
+}
+
+// lineTable is the line table of a unit by address.
+type lineTable []lineRow
+
+// rows reads the line table of a unit once. A table has a sequence per section
+// of code (.text, .text.startup, .text.unlikely), in any order, so it has to be
+// read to its end before an address can be sought in it.
+func (m *module) rows(unit dwarf.Offset, lines *dwarf.LineReader) lineTable {
+	if table, ok := m.tables[unit]; ok {
+		return table
+	}
+	var table lineTable
+	var last, next dwarf.LineEntry
+	open := false
+	for lines.Next(&next) == nil {
+		if open && last.Address < next.Address && last.File != nil {
+			table = append(table, lineRow{last.Address, next.Address, last.File, last.Line})
+		}
+		last, open = next, !next.EndSequence
+	}
+	slices.SortStableFunc(table, func(a, b lineRow) int { return cmp.Compare(a.start, b.start) })
+	if m.tables == nil {
+		m.tables = map[dwarf.Offset]lineTable{}
+	}
+	m.tables[unit] = table
+	return table
+}
+
+// at is the row that holds an address. Line 0 stands for code that no line of
+// the source stands for.
+func (t lineTable) at(address uint64) (lineRow, bool) {
+	i, found := slices.BinarySearchFunc(t, address, func(r lineRow, a uint64) int { return cmp.Compare(r.start, a) })
+	if !found {
+		i--
+	}
+	if i < 0 || address >= t[i].end || t[i].line == 0 {
+		return lineRow{}, false
+	}
+	return t[i], true
 }
 
 // scope is one DIE on the way from the unit down to an address.

@@ -19,7 +19,8 @@ import (
 
 // module is what is known of one file and its separate debug file.
 type module struct {
-	note      string // why there are no lines
+	tables    map[dwarf.Offset]lineTable // of units looked into
+	note      string                     // why there are no lines
 	functions []function
 	dwarf     *dwarf.Data
 	units     []unitRange

@@ -105,7 +105,7 @@ func check(t *testing.T, r *Resolver, path, id string, offsets []uint64) {
 // TestLines finds function and line in the kinds of executables that
 // compilers make.
 func TestLines(t *testing.T) {
-	for _, flags := range []string{"-g -O0 -pie -fPIE", "-g -O2 -pie -fPIE", "-g -O2 -no-pie -fno-pie", "-gdwarf-4 -O2 -pie -fPIE",
+	for _, flags := range []string{"-g -O0 -pie -fPIE", "-g -O2 -ffunction-sections -pie -fPIE", "-g -O2 -pie -fPIE", "-g -O2 -no-pie -fno-pie", "-gdwarf-4 -O2 -pie -fPIE",
 		"-g -gz -O2 -pie -fPIE", "-g -O2 -flto -pie -fPIE"} {
 		t.Run(flags, func(t *testing.T) {
 			args := append(strings.Fields(flags), "-Wl,--build-id")

@@ -1,0 +1,166 @@
+// Package lint holds the rules of the tree that a compiler does not know:
+// which folder may use which, and what must not be written. It has no code,
+// only tests; each rule says why.
+package lint
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/mpitrace/mpitrace/"
+
+// goArrows lists imports that must never be: package, what it must not reach,
+// and why.
+var goArrows = []struct{ from, to, why string }{
+	{"segment", "report", "the format of a segment does not depend on how it is shown"},
+	{"segment", "internal/launch", "reading results needs no launcher"},
+	{"report", "internal/launch", "reporting works where nothing can be launched"},
+	{"report", "cmd", "commands use packages, never the other way round"},
+	{"internal/launch", "report", "a job must start and end without its report"},
+	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
+	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
+}
+
+func TestGoArrows(t *testing.T) {
+	deps := map[string]string{}
+	for _, a := range goArrows {
+		if _, ok := deps[a.from]; !ok {
+			out, err := exec.Command("go", "list", "-deps", module+a.from).CombinedOutput()
+			if err != nil {
+				t.Fatalf("go list -deps %s: %v\n%s", a.from, err, out)
+			}
+			deps[a.from] = "\n" + string(out)
+		}
+		if strings.Contains(deps[a.from], "\n"+module+a.to+"\n") || strings.Contains(deps[a.from], "\n"+module+a.to+"/") {
+			t.Errorf("%s must not import %s: %s", a.from, a.to, a.why)
+		}
+	}
+}
+
+// cMay lists for each C folder the folders it may include from.
+var cMay = map[string][]string{
+	"include": {"include"},
+	"abi":     {"abi"},
+	"probe":   {"include", "probe"},
+	"gen":     {"include", "gen", "pmpi"},
+	"pmpi":    {"include", "probe", "abi", "gen", "pmpi"},
+}
+
+var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
+
+// TestCArrows follows every include of our own: lower layers reach up only
+// through function pointers handed down (struct mt_ops).
+func TestCArrows(t *testing.T) {
+	seen := 0
+	for folder, may := range cMay {
+		files, err := filepath.Glob("../../c/" + folder + "/*.[ch]")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("c/%s has no sources (%v)", folder, err)
+		}
+		for _, file := range files {
+			text := read(t, file)
+			for _, m := range include.FindAllSubmatch(text, -1) {
+				seen++
+				target := filepath.Base(filepath.Dir(filepath.Join(filepath.Dir(file), string(m[1]))))
+				if !contains(may, target) {
+					t.Errorf("%s includes %s: c/%s may use only %v", file, m[1], folder, may)
+				}
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d includes seen: the pattern is wrong", seen)
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// banned patterns by the kind of file they must not stand in.
+var banned = []struct {
+	files   *regexp.Regexp
+	pattern *regexp.Regexp
+	why     string
+}{
+	{regexp.MustCompile(`^c/probe/.*\.[ch]$`), regexp.MustCompile(`\b(malloc|calloc|free|mmap|open|read|write|printf|pthread_\w+)\s*\(`), "the hot path neither allocates nor enters the kernel"},
+	{regexp.MustCompile(`^c/(probe|include)/.*\.[ch]$`), regexp.MustCompile(`\bMPI_(Comm|Datatype|Request)\b\s+\w+[;,)]`), "MPI handles are known in pmpi/, gen/ and abi/ only"},
+	{regexp.MustCompile(`\.go$`), regexp.MustCompile(`(?m)^import "C"`), "CGO_ENABLED=0 go build ./... must pass"},
+	{regexp.MustCompile(`\.(go|c|h)$`), regexp.MustCompile(`\b(TODO|FIXME|XX` + `X)\b`), "finish it, or write it down where it is tracked"},
+	{regexp.MustCompile(`^(segment|report)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
+}
+
+func TestBannedPatterns(t *testing.T) {
+	for _, file := range tracked(t) {
+		if strings.Contains(file, "internal/lint/") {
+			continue
+		}
+		var text []byte
+		for _, b := range banned {
+			if !b.files.MatchString(file) {
+				continue
+			}
+			if text == nil {
+				text = read(t, "../../"+file)
+			}
+			if m := b.pattern.Find(withoutComments(file, text)); m != nil {
+				t.Errorf("%s: %q: %s", file, m, b.why)
+			}
+		}
+	}
+}
+
+var cComment = regexp.MustCompile(`(?s)/\*.*?\*/`)
+
+func withoutComments(file string, text []byte) []byte {
+	if strings.HasSuffix(file, ".c") || strings.HasSuffix(file, ".h") {
+		return cComment.ReplaceAll(text, nil)
+	}
+	return text
+}
+
+// TestFileSizes keeps files readable: one thing each.
+func TestFileSizes(t *testing.T) {
+	const limit = 800
+	generated := regexp.MustCompile(`\.gen\.|_gen\.go$|testdata/`)
+	for _, file := range tracked(t) {
+		if !regexp.MustCompile(`\.(go|c|h|f90)$`).MatchString(file) || generated.MatchString(file) {
+			continue
+		}
+		if n := bytes.Count(read(t, "../../"+file), []byte("\n")); n > limit {
+			t.Errorf("%s has %d lines: split it below %d", file, n, limit)
+		}
+	}
+}
+
+func tracked(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("git", "-C", "../..", "ls-files").Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	return strings.Fields(string(out))
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil // removed in the working tree
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
