@@ -5194,9 +5194,13 @@ int MT_NAME(MPI_Session_finalize)(MT_Session *a0)
     if (mt_enter(&call, MPITRACE_CALL_Session_finalize, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
+    MT_NAME(session_end)(*a0);
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
+    if (rc == MT_SUCCESS) {
+        mt_life_session_end();
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -5275,18 +5279,16 @@ int MT_NAME(MPI_Session_init)(MT_Info a0, MT_Errhandler a1, MT_Session *a2)
 {
     typedef int (*real_fn)(MT_Info, MT_Errhandler, MT_Session *);
     struct mt_call call;
-    bool begun = mt_life_init_enter();
+    mt_life_init_enter();
     if (mt_enter(&call, MPITRACE_CALL_Session_init, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
-    if (begun) {
-        if (rc == MT_SUCCESS) {
-            MT_NAME(session_begin)(*a2);
-            mt_life_session_begin(&MT_NAME(family));
-        }
+    if (rc == MT_SUCCESS) {
+        MT_NAME(session_begin)(*a2);
+        mt_life_session_begin(&MT_NAME(family));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -7,6 +7,7 @@
 
 static MT_Group mt_world_group;
 static bool mt_world_group_held;
+static MT_Session mt_world_session; /* that the group came from, if any */
 
 static bool mt_describe_comm(uint64_t handle, struct mt_comm *comm_p);
 static bool mt_describe_type(uint64_t handle, struct mt_type_facts *facts_p);
@@ -166,14 +167,19 @@ void MT_NAME(session_begin)(MT_Session session)
         return;
     }
     mt_world_group_held = true;
+    mt_world_session = session;
     MT_PMPI(Group_size, MT_Group, int *)(mt_world_group, &size);
     MT_PMPI(Group_rank, MT_Group, int *)(mt_world_group, &rank);
     mt_world_identity(size, rank);
 }
 
-void MT_NAME(session_end)(void)
+/* The group goes with the session it came from; communicators made by others
+ * after that have unknown peers. */
+void MT_NAME(session_end)(MT_Session session)
 {
-    MT_NAME(world_end)();
+    if (MT_U64(session) == MT_U64(mt_world_session)) {
+        MT_NAME(world_end)();
+    }
 }
 
 void MT_NAME(comm_made)(MT_Comm parent, MT_Comm made, uint32_t created_by,

@@ -21,7 +21,8 @@ void MT_NAME(world_begin)(void);
 void MT_NAME(world_end)(void);
 /* After MPI_Session_init: ranks relative to mpi://WORLD. */
 void MT_NAME(session_begin)(MT_Session session);
-void MT_NAME(session_end)(void);
+/* Before MPI_Session_finalize. */
+void MT_NAME(session_end)(MT_Session session);
 
 /* A communicator was made from parent (MT_COMM_NULL: from a group). */
 void MT_NAME(comm_made)(MT_Comm parent, MT_Comm made, uint32_t created_by,

@@ -18,6 +18,7 @@ struct mt_process mt_process = {.world_rank = -1};
 uint32_t mt_cancel_used;
 static const struct mt_family_ops *mt_family;
 static bool mt_forked;
+static int mt_sessions; /* open ones */
 
 static uint64_t mt_since_ns(uint64_t ticks)
 {
@@ -164,13 +165,27 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
 void mt_life_session_begin(const struct mt_family_ops *ops)
 {
     struct mt_seg_header *h = mt_process.header;
-    if (h->init_exit_ticks != 0) {
+    mt_sessions++;
+    if (h == NULL || mt_forked || h->init_exit_ticks != 0) {
         return;
     }
     h->init_exit_ticks = mt_clock_now();
     h->flags |= MPITRACE_HEADER_FLAG_SESSIONS;
     mt_shard_peers();
     mt_life_running(ops);
+}
+
+void mt_life_session_end(void)
+{
+    struct mt_seg_header *h = mt_process.header;
+    mt_sessions--;
+    if (h == NULL || mt_forked || mt_sessions > 0 ||
+        (h->flags & MPITRACE_HEADER_FLAG_SESSIONS) == 0) {
+        return;
+    }
+    h->finalize_enter_ticks = mt_clock_now();
+    mt_segment_memory();
+    mt_life_finalize_exit(false);
 }
 
 void mt_life_finalize_enter(void)

@@ -18,7 +18,9 @@ struct mt_family_ops {
 bool mt_life_init_enter(void);
 /* It has returned; own_ns is added to the cost of our own. */
 void mt_life_init_exit(const struct mt_family_ops *ops, bool failed);
+/* A session was opened, or closed: with the last one MPI is finalized. */
 void mt_life_session_begin(const struct mt_family_ops *ops);
+void mt_life_session_end(void);
 void mt_life_finalize_enter(void);
 void mt_life_finalize_exit(bool failed);
 void mt_life_abort(int code);

@@ -14,6 +14,7 @@ import (
 // body says what a class adds to that shape. The text may name an argument by
 // its role in braces: {comm} becomes the argument with the role comm.
 type body struct {
+	begin    string            // before anything else
 	before   string            // declarations and statements before the call
 	publish  string            // replaces mt_go(&call)
 	replace  map[string]string // role -> expression handed to the MPI library
@@ -192,9 +193,15 @@ var bodies = map[string]body{
 		before:   "MT_Datatype freed = *{type_p};",
 		registry: "mt_registry_type_free(MT_U64(freed));",
 	},
-	"abort":    {before: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
-	"pcontrol": {},
-	"win_free": {},
+	"abort": {before: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
+	"session_init": {
+		begin:    "mt_life_init_enter();",
+		registry: "MT_NAME(session_begin)(*{session_p});\n        mt_life_session_begin(&MT_NAME(family));",
+	},
+	"session_finalize": {
+		before:   "MT_NAME(session_end)(*{session_p});",
+		registry: "mt_life_session_end();",
+	},
 }
 
 func arrayIn(statuses string) string {
@@ -388,8 +395,6 @@ func (a *api) emitWrappers() []byte {
 		switch c.Class {
 		case "init":
 			c.writeInit(&b, "mt_life_init_exit(&MT_NAME(family), rc != MT_SUCCESS);")
-		case "session_init":
-			c.writeInit(&b, "if (rc == MT_SUCCESS) {\n            MT_NAME(session_begin)(*{session_p});\n            mt_life_session_begin(&MT_NAME(family));\n        }")
 		case "finalize":
 			c.writeFinalize(&b)
 		default:
@@ -423,6 +428,9 @@ func (c *call) forwardArgs(replace map[string]string) string {
 func (c *call) write(b *bytes.Buffer) {
 	p := c.bodyOf()
 	c.open(b)
+	if p.begin != "" {
+		fmt.Fprintf(b, "    %s\n", c.fill(p.begin))
+	}
 	forward := fmt.Sprintf("return ((real_fn)mt_real_mpi[%s])(%s);", c.argument("id"), c.forwardArgs(nil))
 	leave := "mt_leave"
 	if c.Class == "quick" || c.Class == "convert" {
@@ -466,8 +474,7 @@ func (c *call) write(b *bytes.Buffer) {
 	b.WriteString("    return rc;\n}\n")
 }
 
-// writeInit emits MPI_Init, MPI_Init_thread and MPI_Session_init: the
-// measurement begins before the call, so that a hang inside it is seen.
+// writeInit emits MPI_Init and MPI_Init_thread: the measurement begins before the call, so that a hang inside it is seen.
 func (c *call) writeInit(b *bytes.Buffer, exit string) {
 	c.open(b)
 	fmt.Fprintf(b, "    bool begun = mt_life_init_enter();\n    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n    mt_go(&call);\n    int rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n    if (begun) {\n        %s\n    }\n    mt_leave(&call, rc != MT_SUCCESS);\n    return rc;\n}\n", c.argument("id"), c.forwardArgs(nil), c.forwardArgs(nil), c.fill(exit))

@@ -77,7 +77,7 @@ func newSlurm(t *testing.T, nodes []slurmNode) *slurm {
 	for _, node := range nodes {
 		s.daemon(t, s.env, node.on("slurmd", "-D", "-N", node.name)...)
 	}
-	s.wait(t, len(nodes))
+	s.wait(t, nodes)
 	return s
 }
 
@@ -163,13 +163,14 @@ func (s *slurm) daemon(t *testing.T, env []string, args ...string) {
 }
 
 // wait waits until all nodes are idle.
-func (s *slurm) wait(t *testing.T, nodes int) {
+func (s *slurm) wait(t *testing.T, nodes []slurmNode) {
 	t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
-		cmd := exec.Command("sinfo", "-h", "-N", "-t", "idle", "-o", "%N")
+		args := nodes[0].on("sinfo", "-h", "-N", "-t", "idle", "-o", "%N")
+		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = s.env
 		out, _ := cmd.CombinedOutput()
-		if len(strings.Fields(string(out))) == nodes {
+		if len(strings.Fields(string(out))) == len(nodes) {
 			return
 		}
 		if time.Now().After(end) {

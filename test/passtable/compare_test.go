@@ -1,6 +1,7 @@
 package passtable
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
@@ -45,5 +46,24 @@ func TestCompare(t *testing.T) {
 	}
 	if problems := want.compare(nil, true); len(problems) != 1 {
 		t.Errorf("a rank that is not in the report: got %q", problems)
+	}
+}
+
+// Every file of test/programs belongs to the table or to the control.
+func TestProgramsAreUsed(t *testing.T) {
+	used := map[string]bool{"program.h": true, "wrong.c": true, "wrong_target.c": true}
+	for _, r := range allRows() {
+		for _, name := range append([]string{r.program, r.front, r.behind}, r.args...) {
+			used[strings.TrimPrefix(name, "@")] = true
+		}
+	}
+	entries, err := os.ReadDir("../programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !used[entry.Name()] {
+			t.Errorf("test/programs/%s is in no row: give it one or remove it", entry.Name())
+		}
 	}
 }
