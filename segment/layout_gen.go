@@ -193,7 +193,7 @@ type RawThread struct {
 	ClockDropped      uint64 // calls whose time ran backward or stepped impossibly: counted, not timed
 	RequestsStarted   uint64 // requests of point-to-point, collective, one-sided and file operations
 	RequestsCompleted uint64 // ... seen to complete, freed or cancelled
-	RequestsShared    uint64 // ... of the completed, with a handle that the library shares among completed operations
+	RequestsShared    uint64 // ... of the completed, known to be so because the library gave their handle to another request
 	RequestsFreed     uint64 // ... of the completed, freed while active
 	RequestsCancelled uint64 // ... of the completed, cancelled
 	RequestsDropped   uint64 // ... not followed because the table was full

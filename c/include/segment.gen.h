@@ -256,7 +256,7 @@ struct mt_seg_thread {
     uint64_t clock_dropped; /* calls whose time ran backward or stepped impossibly: counted, not timed */
     uint64_t requests_started; /* requests of point-to-point, collective, one-sided and file operations */
     uint64_t requests_completed; /* ... seen to complete, freed or cancelled */
-    uint64_t requests_shared; /* ... of the completed, with a handle that the library shares among completed operations */
+    uint64_t requests_shared; /* ... of the completed, known to be so because the library gave their handle to another request */
     uint64_t requests_freed; /* ... of the completed, freed while active */
     uint64_t requests_cancelled; /* ... of the completed, cancelled */
     uint64_t requests_dropped; /* ... not followed because the table was full */

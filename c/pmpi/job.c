@@ -69,6 +69,25 @@ static void mt_job_clean(char *text)
     }
 }
 
+/* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
+ * every node, is the port that its proxies, the ranks' parents, report to. */
+static void mt_job_hydra(char *text, size_t size)
+{
+    char path[64], arguments[4096];
+    unsigned parent = (unsigned)getppid();
+    snprintf(path, sizeof(path), "/proc/%u/cmdline", parent);
+    ssize_t n = mt_file_text(path, arguments, sizeof(arguments));
+    const char *end = arguments + (n > 0 ? n : 0);
+    for (const char *a = arguments; a < end; a += strlen(a) + 1) {
+        const char *value = a + strlen(a) + 1;
+        if (strcmp(a, "--control-port") == 0 && value < end) {
+            snprintf(text, size, "hydra-%.50s", value);
+            return;
+        }
+    }
+    snprintf(text, size, "hydra-%u-%llu", parent, mt_start_of(parent));
+}
+
 static void mt_job_id(struct mt_seg_header *h)
 {
     const char *given = mt_process.knobs.job_id;
@@ -82,8 +101,7 @@ static void mt_job_id(struct mt_seg_header *h)
     } else if (pmix != NULL) {
         snprintf(h->job, size, "pmix-%s", pmix);
     } else if (getenv("PMI_RANK") != NULL) {
-        unsigned parent = (unsigned)getppid();
-        snprintf(h->job, size, "hydra-%u-%llu", parent, mt_start_of(parent));
+        mt_job_hydra(h->job, size);
     } else {
         snprintf(h->job, size, "pid-%u-%llu", mt_process.pid,
                  mt_process_start());
@@ -96,7 +114,6 @@ static void mt_job_world(struct mt_seg_header *h)
     const char *pmix = getenv("PMIX_NAMESPACE");
     size_t size = sizeof(h->world);
     const char *launcher = "none";
-    unsigned parent = (unsigned)getppid();
     if (pmix != NULL) {
         launcher = getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "openmpi" : "pmix";
         snprintf(h->world, size, "%s", pmix);
@@ -106,7 +123,7 @@ static void mt_job_world(struct mt_seg_header *h)
                  getenv("SLURM_STEP_ID"));
     } else if (getenv("PMI_RANK") != NULL) {
         launcher = "hydra";
-        snprintf(h->world, size, "%u-%llu", parent, mt_start_of(parent));
+        mt_job_hydra(h->world, size);
     } else {
         snprintf(h->world, size, "%u-%llu", mt_process.pid,
                  mt_process_start());

@@ -2,10 +2,11 @@
 
 struct mt_request *mt_requests;
 uint64_t *mt_request_keys;
+uint32_t *mt_request_generations;
 uint32_t mt_request_threads;
 
 _Static_assert(MT_REQUEST_BUCKETS == 1 << 10, "mt_request_find takes 10 bits");
-_Static_assert(sizeof(struct mt_request) == 56, "private memory is bounded");
+_Static_assert(sizeof(struct mt_request) == 48, "private memory is bounded");
 
 /* Keys that are no handle of either MPI: a slot being filled, and an entry
  * whose handle went to another request before its completion was counted. */
@@ -33,12 +34,21 @@ static int32_t mt_request_claim(uint64_t handle)
     return -1;
 }
 
-/* Releases the slot of a pending request if it still holds it. */
+/* Takes the right to count the completion of a request: one caller gets it,
+ * whoever else saw it complete does not. The slot stays as it is until
+ * mt_request_release. */
+static bool mt_request_take(const struct mt_pending *pending)
+{
+    uint32_t generation = pending->generation;
+    return generation != 0 &&
+           __atomic_compare_exchange_n(&mt_request_generations[pending->slot],
+                                       &generation, 0, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
 static void mt_request_release(const struct mt_pending *pending)
 {
-    if (mt_requests[pending->slot].generation == pending->generation) {
-        __atomic_store_n(&mt_request_keys[pending->slot], 0, __ATOMIC_RELEASE);
-    }
+    __atomic_store_n(&mt_request_keys[pending->slot], 0, __ATOMIC_RELEASE);
 }
 
 /* Counts a completed request; request is a private copy or a stable entry. */
@@ -70,41 +80,28 @@ static void mt_request_count(struct mt_shard *shard,
                      (uint64_t)bytes, request->type);
 }
 
-/* The handle is in the table already. A send: the library shares the handle
- * among completed sends, and this one is complete as well. A receive: the
- * older request is complete, but its completing call has not come to count it
- * (another thread is between the library's return and ours), so its entry is
- * left to that thread, without the handle; with one thread it never will, and
- * the entry goes. */
-static bool mt_request_again(struct mt_call *call,
-                             const struct mt_pending *pending,
-                             const struct mt_request *fresh)
+/* The handle is in the table already, so the request that had it is complete:
+ * the library shares the handle among completed sends, or it has come back
+ * before the completing call could count it. The next insert or completion of
+ * a handle thus counts the one before it, and each counts once. A receive's
+ * completing call is another thread's, between the library's return and ours,
+ * and only it knows what arrived: its entry is left to it, without the handle. */
+static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
 {
-    struct mt_request *old = &mt_requests[pending->slot];
-    struct mt_seg_thread *t = call->shard->thread;
-    bool shared_now = (old->kind & MT_REQUEST_SHARED) != 0;
-    if ((fresh->kind & MT_REQUEST_RECV) != 0 &&
-        (fresh->kind & MT_REQUEST_PEERLESS) == 0) {
-        if (mt_request_threads != 0 && !shared_now) {
-            /* unless that thread has just released it */
-            uint64_t key = pending->handle;
+    while (pending->slot >= 0) {
+        if (mt_request_threads != 0 && mt_request_is_receive(pending)) {
+            uint64_t key = pending->handle; /* may have just been released */
             __atomic_compare_exchange_n(&mt_request_keys[pending->slot], &key,
                                         MT_KEY_ORPHAN, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
-        } else {
+        } else if (mt_request_take(pending)) {
+            call->shard->thread->requests_shared++;
+            mt_request_count(call->shard, &mt_requests[pending->slot],
+                             call->stop, -1, -1);
             mt_request_release(pending);
         }
-        return false;
+        mt_request_find(pending->handle, pending);
     }
-    if (!shared_now) {
-        t->requests_shared++;
-        mt_request_count(call->shard, old, call->stop, -1, -1);
-        __atomic_store_n(&old->kind, old->kind | MT_REQUEST_SHARED,
-                         __ATOMIC_RELEASE);
-    }
-    t->requests_shared++;
-    mt_request_count(call->shard, fresh, call->stop, -1, 0);
-    return true;
 }
 
 void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
@@ -117,30 +114,34 @@ void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
         .address = call->address,
         .bytes = bytes,
         .comm = comm != 0 ? mt_comm(shard, comm) : NULL,
-        .generation = __atomic_add_fetch(&mt_generation, 1, __ATOMIC_RELAXED),
         .peer = peer,
         .call = (uint16_t)call->id,
         .type = datatype != 0 ? (uint16_t)mt_type(shard, datatype)->index : 0,
         .kind = kind,
-        .site_call = (uint16_t)call->id,
-        .phase = mt_phase,
+        .phase = (uint16_t)mt_phase,
         .tag = shard->thread->details != 0 ? shard->thread->tag : -1,
     };
+    uint32_t generation =
+        __atomic_add_fetch(&mt_generation, MT_GENERATION_STEP,
+                           __ATOMIC_RELAXED);
     bool persistent = (kind & MT_REQUEST_PERSISTENT) != 0;
     shard->thread->requests_started += !persistent;
     struct mt_pending present;
     mt_request_find(handle, &present);
-    if (mt_unlikely(present.slot >= 0) && !persistent &&
-        mt_request_again(call, &present, &fresh)) {
-        return;
+    if (mt_unlikely(present.slot >= 0)) {
+        mt_request_again(call, &present);
     }
     int32_t slot = mt_request_claim(handle);
     if (mt_unlikely(slot < 0)) {
         shard->thread->requests_dropped++;
         return;
     }
+    generation |= (kind & MT_REQUEST_RECV) != 0 ? MT_GENERATION_RECEIVE : 0;
+    generation |= persistent ? MT_GENERATION_PERSISTENT : 0;
     mt_requests[slot] = fresh;
     __atomic_store_n(&mt_request_keys[slot], handle, __ATOMIC_RELEASE);
+    __atomic_store_n(&mt_request_generations[slot], generation,
+                     __ATOMIC_RELEASE);
 }
 
 void mt_request_activate(struct mt_call *call, uint64_t handle)
@@ -155,7 +156,7 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     r->start = call->stop;
     r->address = call->address;
     r->call = (uint16_t)call->id;
-    r->phase = mt_phase;
+    r->phase = (uint16_t)mt_phase;
     r->kind |= MT_REQUEST_ACTIVE;
     shard->thread->requests_started++;
     if ((r->kind & MT_REQUEST_SEND) != 0 &&
@@ -191,42 +192,54 @@ static void mt_request_undo(struct mt_shard *shard,
     p->sent_bytes -= request->bytes;
 }
 
+/* A persistent request stays in the table; it is active or not. */
+static void mt_request_rest(struct mt_call *call,
+                            const struct mt_pending *pending, int32_t source,
+                            int64_t bytes, bool cancelled)
+{
+    struct mt_request *r = &mt_requests[pending->slot];
+    if ((r->kind & MT_REQUEST_ACTIVE) == 0) {
+        return;
+    }
+    r->kind &= (uint16_t)~MT_REQUEST_ACTIVE;
+    if (cancelled) {
+        mt_request_undo(call->shard, r);
+    } else {
+        mt_request_count(call->shard, r, call->stop, source, bytes);
+    }
+}
+
 void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
                          int32_t source, int64_t bytes, bool cancelled)
 {
-    if (pending->slot < 0) {
+    struct mt_pending p = *pending;
+    if ((p.generation & MT_GENERATION_PERSISTENT) != 0) {
+        mt_request_rest(call, pending, source, bytes, cancelled);
         return;
     }
-    struct mt_request *r = &mt_requests[pending->slot];
-    if ((r->kind & MT_REQUEST_SHARED) != 0 ||
-        r->generation != pending->generation) {
-        return;
-    }
-    if ((r->kind & MT_REQUEST_PERSISTENT) != 0) {
-        if ((r->kind & MT_REQUEST_ACTIVE) == 0) {
+    /* One that was counted already had a handle shared among sends: whichever
+     * of them still has it is complete too. */
+    while (!mt_request_take(&p)) {
+        mt_request_find(p.handle, &p);
+        if (p.slot < 0 || mt_request_is_receive(&p)) {
             return;
         }
-        r->kind &= (uint16_t)~MT_REQUEST_ACTIVE;
     }
+    const struct mt_request *r = &mt_requests[p.slot];
     if (mt_unlikely(cancelled)) {
         mt_request_undo(call->shard, r);
     } else {
         mt_request_count(call->shard, r, call->stop, source, bytes);
     }
-    if ((r->kind & MT_REQUEST_PERSISTENT) == 0) {
-        mt_request_release(pending);
-    }
+    mt_request_release(&p);
 }
 
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending)
 {
-    if (pending->slot < 0) {
+    if (pending->slot < 0 || !mt_request_take(pending)) {
         return;
     }
     const struct mt_request *r = &mt_requests[pending->slot];
-    if ((r->kind & MT_REQUEST_SHARED) != 0) {
-        return;
-    }
     bool active = (r->kind & (MT_REQUEST_PERSISTENT | MT_REQUEST_ACTIVE)) !=
                   MT_REQUEST_PERSISTENT;
     if (active) {

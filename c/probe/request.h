@@ -9,8 +9,7 @@
  *
  * A handle is not unique. Both MPI libraries hand out one shared handle for
  * many sends that were complete at once. An insert that finds its handle
- * present therefore marks it shared, and such requests count as complete when
- * the start call returns. */
+ * present therefore counts the request that had it as complete. */
 #ifndef MPITRACE_PROBE_REQUEST_H
 #define MPITRACE_PROBE_REQUEST_H
 
@@ -24,8 +23,13 @@ enum mt_request_kind {
     MT_REQUEST_OTHER = 4, /* collective, one-sided, file, generalised */
     MT_REQUEST_PERSISTENT = 8,
     MT_REQUEST_ACTIVE = 16,
-    MT_REQUEST_SHARED = 32,
-    MT_REQUEST_PEERLESS = 64, /* with MPI_PROC_NULL */
+    MT_REQUEST_PEERLESS = 32, /* with MPI_PROC_NULL */
+};
+
+enum {
+    MT_GENERATION_RECEIVE = 1,
+    MT_GENERATION_PERSISTENT = 2,
+    MT_GENERATION_STEP = 4,
 };
 
 struct mt_request {
@@ -33,14 +37,12 @@ struct mt_request {
     uint64_t address;    /* call site of the start call */
     uint64_t bytes;      /* posted payload */
     struct mt_comm *comm;
-    uint32_t generation;
-    int32_t peer;        /* rank in comm, negative if any */
-    uint16_t call;       /* function that started it */
-    uint16_t type;       /* entry of TYPES */
-    uint16_t kind;       /* enum mt_request_kind */
-    uint16_t site_call;  /* function that made it, for persistent ones */
-    uint32_t phase;
+    int32_t peer;   /* rank in comm, negative if any */
     int32_t tag;
+    uint16_t call;  /* function that started it */
+    uint16_t type;  /* entry of TYPES */
+    uint16_t kind;  /* enum mt_request_kind */
+    uint16_t phase; /* entry of PHASES */
 };
 
 /* A request as it was when a completing call was entered. slot is -1 when it
@@ -51,8 +53,13 @@ struct mt_pending {
     uint32_t generation;
 };
 
+/* Slot i of the table. A generation is unique, with one bit each for a receive
+ * and a persistent request, and 0 while there is nothing to complete. A record
+ * belongs to whoever claimed the slot (its key was 0) until the generation is
+ * published, after that to whoever sets the generation to 0. */
 extern struct mt_request *mt_requests;
 extern uint64_t *mt_request_keys;
+extern uint32_t *mt_request_generations;
 /* 1 under MPI_THREAD_MULTIPLE: a handle may come back in another thread before
  * its completion is counted. */
 extern uint32_t mt_request_threads;
@@ -77,10 +84,19 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
     for (unsigned probe = 0; probe < 2; probe++) {
         unsigned first = ((bucket + probe) % MT_REQUEST_BUCKETS) * MT_REQUEST_WAYS;
         for (unsigned i = first; i < first + MT_REQUEST_WAYS; i++) {
-            if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_ACQUIRE) ==
+            if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_ACQUIRE) !=
                 handle) {
+                continue;
+            }
+            /* the slot may go to another handle between the two loads: its
+             * generation is published after its key, so look again */
+            uint32_t generation =
+                __atomic_load_n(&mt_request_generations[i], __ATOMIC_ACQUIRE);
+            if (generation != 0 &&
+                __atomic_load_n(&mt_request_keys[i], __ATOMIC_RELAXED) ==
+                    handle) {
                 found_p->slot = (int32_t)i;
-                found_p->generation = mt_requests[i].generation;
+                found_p->generation = generation;
                 return;
             }
         }
@@ -100,9 +116,10 @@ MT_INLINE void mt_go_request(struct mt_call *call,
                              const struct mt_pending *pending)
 {
     if (pending != NULL && pending->slot >= 0) {
+        /* another thread may be given the slot: what is shown may be stale */
         const struct mt_request *r = &mt_requests[pending->slot];
-        mt_go_peer(call, r->comm != NULL ? r->comm->handle : 0, r->peer,
-                   r->tag);
+        const struct mt_comm *comm = __atomic_load_n(&r->comm, __ATOMIC_RELAXED);
+        mt_go_peer(call, comm != NULL ? comm->handle : 0, r->peer, r->tag);
     } else {
         mt_go(call);
     }
@@ -112,7 +129,7 @@ MT_INLINE void mt_go_request(struct mt_call *call,
 MT_INLINE bool mt_request_is_receive(const struct mt_pending *pending)
 {
     return pending->slot >= 0 &&
-           (mt_requests[pending->slot].kind & MT_REQUEST_RECV) != 0;
+           (pending->generation & MT_GENERATION_RECEIVE) != 0;
 }
 
 #endif

@@ -109,9 +109,12 @@ static inline void fixture_requests(void)
 {
     static struct mt_request requests[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
     static uint64_t keys[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
+    static uint32_t generations[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
     memset(requests, 0, sizeof(requests));
+    memset(generations, 0, sizeof(generations));
     memset(keys, 0, sizeof(keys));
     mt_requests = requests;
+    mt_request_generations = generations;
     mt_request_keys = keys;
 }
 

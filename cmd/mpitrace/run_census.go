@@ -15,7 +15,8 @@ import (
 type census struct {
 	ranks, nodes int
 	expected     int   // sum of the sizes of all MPI_COMM_WORLDs
-	missing      []int // ranks without data of the first world that lacks some
+	missing      []int // ranks without data
+	starting     bool  // a process died before it knew its rank
 }
 
 // takeCensus counts the ranks in a result directory; none if it cannot be
@@ -36,6 +37,7 @@ func takeCensus(dir string) census {
 		}
 		w := worlds[id]
 		w.size = max(w.size, int(s.Header.WorldSize))
+		c.starting = c.starting || s.Header.WorldSize == 0 && s.Header.Flags&segment.HeaderFlagSessions == 0
 		if s.Header.WorldRank >= 0 {
 			w.ranks[int(s.Header.WorldRank)] = true
 		}
@@ -48,7 +50,7 @@ func takeCensus(dir string) census {
 	c.nodes = len(nodes)
 	for _, w := range worlds {
 		c.expected += w.size
-		for rank := 0; rank < w.size && len(c.missing) < w.size-len(w.ranks); rank++ {
+		for rank := range w.size {
 			if !w.ranks[rank] {
 				c.missing = append(c.missing, rank)
 			}
@@ -58,7 +60,7 @@ func takeCensus(dir string) census {
 }
 
 // complete tells that every rank of every world has data.
-func (c census) complete() bool { return c.ranks > 0 && c.ranks >= c.expected && len(c.missing) == 0 }
+func (c census) complete() bool { return c.ranks > 0 && len(c.missing) == 0 && !c.starting }
 
 // line is the last line of mpitrace run.
 func (c census) line(dir, job string, living int) string {

@@ -75,6 +75,10 @@ func newSlurm(t *testing.T, nodes []slurmNode) *slurm {
 	waitFor(t, s.path("munge.socket"))
 	s.daemon(t, s.env, nodes[0].on("slurmctld", "-D", "-i")...)
 	for _, node := range nodes {
+		// PMIx makes directories in it that are named after the job only.
+		if err := os.Mkdir(s.path("tmp."+node.name), 0o777); err != nil {
+			t.Fatal(err)
+		}
 		s.daemon(t, s.env, node.on("slurmd", "-D", "-N", node.name)...)
 	}
 	s.wait(t, nodes)
@@ -119,8 +123,9 @@ MpiDefault=none
 ReturnToService=2
 KillWait=3
 SlurmdParameters=config_overrides
+TmpFS=%s.%%n
 `, nodes[0].name, nodes[0].address, s.path("munge.socket"), ports[0], ports[1], s.path("state"), s.path("spool"),
-		s.path("slurmctld.pid"), s.path("slurmd.pid"), s.path("slurmctld.log"), s.path("slurmd.log"))
+		s.path("slurmctld.pid"), s.path("slurmd.pid"), s.path("slurmctld.log"), s.path("slurmd.log"), s.path("tmp"))
 	for _, node := range nodes {
 		text += fmt.Sprintf("NodeName=%s NodeAddr=%s CPUs=8 RealMemory=1000 State=UNKNOWN\n", node.name, node.address)
 	}

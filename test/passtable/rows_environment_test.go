@@ -54,18 +54,51 @@ func environmentRows() []row {
 	user := expectation{calls: counts{"Init": 1, "Comm_rank": 3, "Sendrecv": 12, "Barrier": 3, "Finalize": 1}}
 	host := expectation{calls: counts{"Init": 1, "Comm_rank": 2, "Sendrecv": 12, "Finalize": 1}}
 	rows := []row{
-		{name: "signals", what: "the application's own SIGSEGV handler, sigaltstack, SIGPROF timer", program: "signals.c", ranks: 2, want: pair(signals, 20000, 80000)},
-		{name: "plugin", what: "a plug-in that calls MPI, loaded and unloaded three times", program: "plugin_user.c", args: []string{"@plugin.c"}, ranks: 2, want: pair(user, 12, 48)},
-		{name: "plugin_with_mpi", what: "a plug-in that brings MPI with it (RTLD_LOCAL), unloaded at the end", program: "plugin_host.c", args: []string{"@plugin.c"}, ranks: 2, want: pair(host, 12, 48)},
+		{
+			name: "signals", what: "the application's own SIGSEGV handler, sigaltstack, SIGPROF timer",
+			program: "signals.c", ranks: 2, want: pair(signals, 20000, 80000),
+		},
+		{
+			name: "plugin", what: "a plug-in that calls MPI, loaded and unloaded three times",
+			program: "plugin_user.c", args: []string{"@plugin.c"}, ranks: 2, want: pair(user, 12, 48),
+		},
+		{
+			name: "plugin_with_mpi", what: "a plug-in that brings MPI with it (RTLD_LOCAL), unloaded at the end",
+			program: "plugin_host.c", args: []string{"@plugin.c"}, ranks: 2, want: pair(host, 12, 48),
+		},
 		{name: "address_space", what: "`ulimit -v 250000`", program: "basic.c", before: "ulimit -v 250000", ranks: 2, want: want},
-		{name: "file_size", what: "`ulimit -f 64` (32 KiB): private memory, one warning", program: "solo.c", before: "ulimit -f 64", ranks: 1, want: alone(), noSharedMemory: true, warning: "private memory"},
-		{name: "plain", what: "`LD_PRELOAD` and not one MPITRACE_ variable: one line says where the result is", program: "basic.c", ranks: 2, want: want, plain: true, warning: "result in"},
-		{name: "chdir", what: "... of a program that changes its directory: the result is where it was started", program: "solo.c", args: []string{"/"}, ranks: 2, want: alone(), plain: true, warning: "result in"},
-		{name: "clock", what: "`MPITRACE_CLOCK=vdso`", program: "basic.c", env: []string{"MPITRACE_CLOCK=vdso"}, ranks: 2, want: want},
-		{name: "many", what: "1,025 call sites, 200 communicators, 500 datatypes, 6,000 requests", program: "many.c", ranks: 2, want: many()},
-		{name: "many_bounded", what: "... in a segment that may not grow", program: "many.c", env: []string{"MPITRACE_SEGMENT_BYTES=256K", "MPITRACE_SEGMENT_BYTES_MAX=256K"}, ranks: 2, want: many()},
-		{name: "subset_0", what: "the shim on rank 0 only", program: "basic.c", before: onlyRank("0"), ranks: 2, want: []expectation{want[0], {}}, check: missing(1)},
-		{name: "subset_1", what: "the shim on rank 1 only", program: "basic.c", before: onlyRank("1"), ranks: 2, want: []expectation{{}, want[1]}, check: missing(0)},
+		{
+			name: "file_size", what: "`ulimit -f 64` (32 KiB): private memory, one warning",
+			program: "solo.c", before: "ulimit -f 64", ranks: 1, want: alone(), noSharedMemory: true, warning: "private memory",
+		},
+		{
+			name: "plain", what: "`LD_PRELOAD` and not one MPITRACE_ variable: one line says where the result is",
+			program: "basic.c", ranks: 2, want: want, plain: true, warning: "result in",
+		},
+		{
+			name: "chdir", what: "... of a program that changes its directory: the result is where it was started",
+			program: "solo.c", args: []string{"/"}, ranks: 2, want: alone(), plain: true, warning: "result in",
+		},
+		{
+			name: "clock", what: "`MPITRACE_CLOCK=vdso`",
+			program: "basic.c", env: []string{"MPITRACE_CLOCK=vdso"}, ranks: 2, want: want,
+		},
+		{
+			name: "many", what: "1,025 call sites, 200 communicators, 500 datatypes, 6,000 requests",
+			program: "many.c", ranks: 2, want: many(),
+		},
+		{
+			name: "many_bounded", what: "... in a segment that may not grow",
+			program: "many.c", env: []string{"MPITRACE_SEGMENT_BYTES=256K", "MPITRACE_SEGMENT_BYTES_MAX=256K"}, ranks: 2, want: many(),
+		},
+		{
+			name: "subset_0", what: "the shim on rank 0 only",
+			program: "basic.c", before: onlyRank("0"), ranks: 2, want: []expectation{want[0], {}}, check: missing(1),
+		},
+		{
+			name: "subset_1", what: "the shim on rank 1 only",
+			program: "basic.c", before: onlyRank("1"), ranks: 2, want: []expectation{{}, want[1]}, check: missing(0),
+		},
 	}
 	return append(rows, directoryRows()...)
 }

@@ -50,10 +50,22 @@ func errorRows() []row {
 		"Status_set_cancelled", "Finalize").
 		with(counts{"Comm_rank": 6, "Comm_create_keyval": 2, "Comm_dup": 2, "Comm_free": 2, "Comm_free_keyval": 2, "Allreduce": 3})
 	return []row{
-		{name: "errors_return", what: "MPI_ERRORS_RETURN: the codes of four failing sends", program: "errors.c", args: []string{"return"}, ranks: 2, want: []expectation{returned}, check: failedSends},
-		{name: "errors_handler", what: "an error handler that returns", program: "errors.c", args: []string{"user"}, ranks: 2, want: []expectation{user}, check: failedSends},
-		{name: "errors_longjmp", what: "an error handler that jumps out of the call (`longjmp`)", program: "errors.c", args: []string{"longjmp"}, ranks: 2, want: []expectation{user}},
-		{name: "errors_throw", what: "an error handler that throws a C++ exception", program: "errors_throw.cpp", ranks: 2, want: []expectation{thrown}},
+		{
+			name: "errors_return", what: "MPI_ERRORS_RETURN: the codes of four failing sends",
+			program: "errors.c", args: []string{"return"}, ranks: 2, want: []expectation{returned}, check: failedSends,
+		},
+		{
+			name: "errors_handler", what: "an error handler that returns",
+			program: "errors.c", args: []string{"user"}, ranks: 2, want: []expectation{user}, check: failedSends,
+		},
+		{
+			name: "errors_longjmp", what: "an error handler that jumps out of the call (`longjmp`)",
+			program: "errors.c", args: []string{"longjmp"}, ranks: 2, want: []expectation{user},
+		},
+		{
+			name: "errors_throw", what: "an error handler that throws a C++ exception",
+			program: "errors_throw.cpp", ranks: 2, want: []expectation{thrown},
+		},
 		{
 			name: "callbacks", what: "calls inside attribute functions, reductions, error handlers, generalized requests", program: "callbacks.c", ranks: 2,
 			want: []expectation{{calls: callbacks}}, check: callbackCalls,

@@ -64,12 +64,30 @@ func requestRows() []row {
 		bytes: counts{"Sendrecv": 288, "Sendrecv_replace": 96, "Send": 0, "Recv": 0},
 	}
 	return []row{
-		{name: "requests_shared", what: "request handles that the library shares, completed in reverse", program: "requests_shared.c", ranks: 2, want: pair(shared, 128, 512)},
-		{name: "requests_persistent", what: "persistent requests", program: "requests_persistent.c", ranks: 2, want: pair(persistent, 10, 400)},
-		{name: "requests_freed", what: "requests freed while active", program: "requests_freed.c", ranks: 2, want: pair(freed, 20, 80), check: balanced},
-		{name: "requests_cancelled", what: "cancelled receives", program: "requests_cancelled.c", ranks: 2, want: pair(cancelled, 1, 4), check: balanced},
-		{name: "requests_mixed", what: "Waitany, Waitsome, Testany, Testsome, Testall, Test with null requests among them", program: "requests_mixed.c", ranks: 2, want: pair(mixed, 36, 288)},
-		{name: "sendrecv", what: "Sendrecv, Sendrecv_replace, MPI_PROC_NULL, short messages", program: "sendrecv.c", ranks: 2, want: pair(sendrecv, 9, 192)},
+		{
+			name: "requests_shared", what: "request handles that the library shares, completed in reverse",
+			program: "requests_shared.c", ranks: 2, want: pair(shared, 128, 512),
+		},
+		{
+			name: "requests_persistent", what: "persistent requests",
+			program: "requests_persistent.c", ranks: 2, want: pair(persistent, 10, 400),
+		},
+		{
+			name: "requests_freed", what: "requests freed while active",
+			program: "requests_freed.c", ranks: 2, want: pair(freed, 20, 80), check: balanced,
+		},
+		{
+			name: "requests_cancelled", what: "cancelled receives",
+			program: "requests_cancelled.c", ranks: 2, want: pair(cancelled, 1, 4), check: balanced,
+		},
+		{
+			name: "requests_mixed", what: "Waitany, Waitsome, Testany, Testsome, Testall, Test with null requests among them",
+			program: "requests_mixed.c", ranks: 2, want: pair(mixed, 36, 288),
+		},
+		{
+			name: "sendrecv", what: "Sendrecv, Sendrecv_replace, MPI_PROC_NULL, short messages",
+			program: "sendrecv.c", ranks: 2, want: pair(sendrecv, 9, 192),
+		},
 		wildcardRow(),
 		matchedRow(),
 	}

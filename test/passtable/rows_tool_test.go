@@ -5,15 +5,14 @@ package passtable
 func toolRows() []row {
 	others := []struct {
 		name, what, library, program string
-		loose                        bool // it calls MPI on its own
 	}{
-		{"tool_c", "a PMPI tool for C", "tool_c.c", "basic.c", false},
-		{"tool_fortran", "a PMPI tool that wraps the Fortran names", "tool_fortran.c", "basic_mpif.f", true},
-		{"preload", "an allocator in LD_PRELOAD", "preload_other.c", "basic.c", false},
+		{"tool_c", "a PMPI tool for C", "tool_c.c", "basic.c"},
+		{"tool_fortran", "a PMPI tool that wraps the Fortran names", "tool_fortran.c", "basic_mpif.f"},
+		{"preload", "an allocator in LD_PRELOAD", "preload_other.c", "basic.c"},
 	}
 	var rows []row
 	for _, other := range others {
-		base := row{program: other.program, ranks: 2, loose: other.loose, want: basicWant()}
+		base := row{program: other.program, ranks: 2, want: basicWant()}
 		front, behind := base, base
 		front.name, front.what, front.front = other.name+"_front", other.what+", in front of the shim", other.library
 		behind.name, behind.what, behind.behind = other.name+"_behind", other.what+", behind the shim", other.library

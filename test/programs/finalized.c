@@ -2,9 +2,9 @@
  * The functions that MPI allows before Init and after Finalize, the last ones
  * also from an atexit function.
  *
- * Each rank: Initialized, Finalized before Init; Init, Comm_rank, 2 Barrier,
- * Finalize; then Finalized 3 times, Initialized twice, Get_version and
- * Get_library_version once.
+ * Each rank: Initialized, Finalized before Init, which nobody counts; Init,
+ * Comm_rank, 2 Barrier, Finalize; then Finalized 3 times, Initialized twice,
+ * Get_version and Get_library_version once.
  */
 #include <mpi.h>
 #include "program.h"

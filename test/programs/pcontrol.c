@@ -1,9 +1,9 @@
 /*
  * MPI_Pcontrol: off, on, and phases.
  *
- * Each rank: Init, Comm_rank; 3 Barrier; Pcontrol(0); 5 Barrier that are not
- * counted; Pcontrol(1); 2 Barrier; Pcontrol(3), 4 Barrier; Pcontrol(7), 6
- * Barrier; Finalize.
+ * Each rank: Init, Comm_rank; 3 Barrier; Pcontrol(0); 5 Barrier and
+ * Pcontrol(1) that are not counted; 2 Barrier; Pcontrol(3), 4 Barrier;
+ * Pcontrol(7), 6 Barrier; Finalize.
  */
 #include <mpi.h>
 #include "program.h"

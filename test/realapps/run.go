@@ -74,19 +74,26 @@ func (b *bench) run(a app, kind string, preload []string, limit time.Duration) (
 }
 
 // collect does what the epilog of a batch system does: it fetches what
-// processes that were killed have left.
+// processes that were killed have left. A launcher may return before its
+// killed processes are gone; so it asks again for a while.
 func (b *bench) collect(result string) error {
-	jobs, err := os.ReadDir(b.segments)
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("segments left: %w", err)
-	}
-	for _, job := range jobs {
-		cmd := exec.Command(b.mpitrace, "collect", "--quiet", "--segment-dir", b.segments, "--job", job.Name(), "-o", result)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", cmd, err, out)
+	for range 50 {
+		jobs, err := os.ReadDir(b.segments)
+		if err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("segments left: %w", err)
 		}
+		if len(jobs) == 0 {
+			return nil
+		}
+		for _, job := range jobs {
+			cmd := exec.Command(b.mpitrace, "collect", "--quiet", "--segment-dir", b.segments, "--job", job.Name(), "-o", result)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", cmd, err, out)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	return nil
+	return fmt.Errorf("segments are left in %s 5 s after the end of the program", b.segments)
 }
 
 // layOut makes the working folder of an app.
