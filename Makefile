@@ -22,6 +22,8 @@ SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
 SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
 	-Wl,--no-undefined -Wl,--version-script=c/gen/exports.map \
 	-Wl,-soname,libmpishim.so
+# dlsym lies in libdl before glibc 2.34
+SHIM_LIBS := -Wl,--no-as-needed -l:libdl.so.2
 
 PROBE   := $(wildcard c/probe/*.c)
 PLAIN   := $(PROBE) $(filter-out c/pmpi/handles.c,$(wildcard c/pmpi/*.c)) \
@@ -56,7 +58,7 @@ command:
 	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
-	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) -ldl -lpthread
+	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
 	mv $@.new $@
 
 $(BUILD)/obj/%.o: %.c
@@ -118,7 +120,7 @@ demo: deps-demo
 	rm -rf $(BUILD)/demo
 	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 	$(BUILD)/mpitrace run -o $(BUILD)/demo -- mpirun.openmpi --oversubscribe \
-		--mca mpi_yield_when_idle 1 -n 4 $(BUILD)/examples/heat --imbalance 1:3
+		--mca mpi_yield_when_idle 1 -n 4 $(BUILD)/examples/heat -n 2048 --imbalance 1:3
 	$(BUILD)/mpitrace report $(BUILD)/demo
 
 # ---- tests ----

@@ -28,6 +28,7 @@ type options struct {
 	mpis        []mpirun.MPI
 	tools       toolList
 	shim        string
+	programs    []program
 	repetitions int
 	save, gate  bool
 	eztrace     bool
@@ -84,6 +85,7 @@ func main() {
 func parseFlags() (options, error) {
 	var opt options
 	mpis := flag.String("mpi", "openmpi,mpich", "libraries to measure on, comma separated")
+	only := flag.String("programs", "self,cold,threads,tworanks", "programs to run, comma separated")
 	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "the shim; empty: leave it out")
 	flag.Var(&opt.tools, "tool", "`NAME=PATH` of another tool to preload; may be given several times")
 	flag.IntVar(&opt.repetitions, "reps", 11, "repetitions, at least 9")
@@ -101,6 +103,9 @@ func parseFlags() (options, error) {
 	}
 	var err error
 	if opt.mpis, err = mpirun.Parse(*mpis); err != nil {
+		return opt, err
+	}
+	if opt.programs, err = choosePrograms(*only); err != nil {
 		return opt, err
 	}
 	if opt.shim != "" {

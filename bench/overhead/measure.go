@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,19 @@ type program struct {
 }
 
 var programs = []program{{"self", 1}, {"cold", 1}, {"threads", 1}, {"tworanks", 2}}
+
+// choosePrograms reads a comma-separated list of their names.
+func choosePrograms(list string) ([]program, error) {
+	var chosen []program
+	for _, name := range strings.Split(list, ",") {
+		i := slices.IndexFunc(programs, func(p program) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--programs: there is no %q, only self, cold, threads and tworanks", name)
+		}
+		chosen = append(chosen, programs[i])
+	}
+	return chosen, nil
+}
 
 // shimName is the shim's column.
 const shimName = "mpitrace"
@@ -60,7 +74,7 @@ func measure(opt options, mpi mpirun.MPI, scratch string) (*figures, error) {
 			if f.failed[v.name] != "" {
 				continue
 			}
-			if err := f.repeat(v, scratch); err != nil {
+			if err := f.repeat(v, opt.programs, scratch); err != nil {
 				if v.name == f.variants[0].name || v.name == shimName {
 					return nil, err
 				}
@@ -74,7 +88,7 @@ func measure(opt options, mpi mpirun.MPI, scratch string) (*figures, error) {
 }
 
 // repeat runs every program once in one variant.
-func (f *figures) repeat(v variant, scratch string) error {
+func (f *figures) repeat(v variant, programs []program, scratch string) error {
 	output := filepath.Join(scratch, "output")
 	defer os.RemoveAll(output)
 	for _, p := range programs {

@@ -16,6 +16,7 @@
 #include "../abi/openmpi.h"
 #include "../gen/tables.h"
 #include "../probe/call.h"
+#include "compat.h"
 #include "state.h"
 
 void *mt_real_pmpi[MPITRACE_CALL_LIMIT];

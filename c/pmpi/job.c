@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "compat.h"
 #include "state.h"
 
 static ssize_t mt_file_text(const char *path, char *text, size_t size)
@@ -148,10 +148,10 @@ static void mt_job_command(struct mt_seg_header *h)
 
 void mt_job_identify(struct mt_seg_header *h)
 {
-    struct stat st;
+    struct statx st;
     h->pid_start = mt_process_start();
-    if (stat("/proc/self/ns/pid", &st) == 0) {
-        h->pid_namespace = st.st_ino;
+    if (mt_stat(AT_FDCWD, "/proc/self/ns/pid", 0, &st)) {
+        h->pid_namespace = st.stx_ino;
     }
     mt_file_text("/proc/sys/kernel/random/boot_id", h->boot_id,
                  sizeof(h->boot_id));

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compat.h"
 #include "state.h"
 
 static char mt_output[1024];
@@ -243,15 +244,15 @@ static bool mt_nodefile_name(const char *path, const char *kind)
 /* Appends one segment file, if it is ours and whole. */
 static bool mt_nodefile_append(int fd, int directory, const char *name)
 {
-    struct stat st;
+    struct statx st;
     int in = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (in < 0) {
         return true;
     }
     bool done = true;
-    if (fstat(in, &st) == 0 && st.st_uid == geteuid() &&
-        st.st_size >= (off_t)sizeof(struct mt_seg_header)) {
-        size_t size = (size_t)st.st_size;
+    if (mt_stat(in, "", AT_EMPTY_PATH, &st) && st.stx_uid == geteuid() &&
+        st.stx_size >= sizeof(struct mt_seg_header)) {
+        size_t size = st.stx_size;
         uint8_t *copy = mmap(NULL, size, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (copy != MAP_FAILED) {

@@ -20,13 +20,14 @@
 #include <unistd.h>
 
 #include "../probe/clock.h"
+#include "compat.h"
 #include "state.h"
 
 static struct mt_seg_section *mt_directory;
 static uint64_t mt_used_bytes;
 static uint64_t mt_limit_bytes;
 static uint64_t mt_private_total;
-static ino_t mt_inode;
+static uint64_t mt_inode;
 static char mt_job_path[512];
 static char mt_file_path[640];
 
@@ -53,12 +54,13 @@ void *mt_private_bytes(size_t bytes)
 /* Makes a directory of mode 0700, or accepts one that is ours alone. */
 static bool mt_directory_make(const char *path)
 {
-    struct stat st;
+    struct statx st;
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
     }
-    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-           st.st_uid == geteuid() && (st.st_mode & 0077) == 0;
+    return mt_stat(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, &st) &&
+           S_ISDIR(st.stx_mode) && st.stx_uid == geteuid() &&
+           (st.stx_mode & 0077) == 0;
 }
 
 uint64_t mt_file_limit(void)
@@ -106,9 +108,10 @@ static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
     if (fd < 0) {
         return NULL;
     }
-    struct stat st;
+    struct statx st;
     void *p = MAP_FAILED;
-    if (posix_fallocate(fd, 0, (off_t)bytes) == 0 && fstat(fd, &st) == 0) {
+    if (posix_fallocate(fd, 0, (off_t)bytes) == 0 &&
+        mt_stat(fd, "", AT_EMPTY_PATH, &st)) {
         p = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);
@@ -117,7 +120,7 @@ static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
         rmdir(mt_job_path);
         return NULL;
     }
-    mt_inode = st.st_ino;
+    mt_inode = st.stx_ino;
     mt_limit_bytes = limit;
     return p;
 }
@@ -212,8 +215,8 @@ static bool mt_segment_extend(uint64_t bytes)
     if (fd < 0) {
         return false;
     }
-    struct stat st;
-    bool done = fstat(fd, &st) == 0 && st.st_ino == mt_inode &&
+    struct statx st;
+    bool done = mt_stat(fd, "", AT_EMPTY_PATH, &st) && st.stx_ino == mt_inode &&
                 mt_room(mt_job_path, bytes) >= bytes &&
                 posix_fallocate(fd, 0, (off_t)bytes) == 0;
     close(fd);

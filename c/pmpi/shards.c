@@ -2,7 +2,6 @@
  * thread ends. A shard that comes back keeps its figures and goes to the next
  * new thread, so programs that make threads for every step stay within
  * MT_SHARDS_MAX; threads beyond that share the last one. */
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -21,7 +20,12 @@ enum {
 
 static struct mt_shard *mt_shards[MT_SHARDS_MAX + 1];
 static uint32_t mt_shard_count;
-static pthread_key_t mt_shard_key;
+
+/* What C++ registers destructors of thread_local objects with; in libc since
+ * glibc 2.18, unlike pthread_key_create. */
+extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object,
+                                    void *dso);
+extern void *__dso_handle __attribute__((visibility("hidden")));
 
 /* A section of the segment, or private memory that nobody reads when the
  * segment is full: then the shard's figures are lost and it says so. */
@@ -112,10 +116,14 @@ static struct mt_shard *mt_shard_make(bool shared)
     return shard;
 }
 
-/* The thread that held the shard has ended. */
+/* The thread that held the shard has ended. The first thread keeps its own:
+ * handlers of exit() may still call MPI. */
 static void mt_shard_return(void *arg)
 {
     struct mt_shard *shard = arg;
+    if ((uint32_t)syscall(SYS_gettid) == mt_process.pid) {
+        return;
+    }
     mt_tls.shard = NULL;
     if (mt_tls.scratch != NULL) {
         munmap(mt_tls.scratch, mt_tls.scratch_bytes);
@@ -125,11 +133,6 @@ static void mt_shard_return(void *arg)
     if (shard->shared == 0) {
         __atomic_store_n(&shard->held, 0, __ATOMIC_RELEASE);
     }
-}
-
-bool mt_shards_init(void)
-{
-    return pthread_key_create(&mt_shard_key, mt_shard_return) == 0;
 }
 
 static struct mt_shard *mt_shard_free(void)
@@ -162,7 +165,7 @@ struct mt_shard *mt_shard_attach(void)
         shard->thread->threads_served++;
         mt_process.header->threads_seen++;
         mt_tls.shard = shard;
-        pthread_setspecific(mt_shard_key, shard);
+        __cxa_thread_atexit_impl(mt_shard_return, shard, &__dso_handle);
     }
     mt_cold_unlock();
     return shard;

@@ -115,7 +115,6 @@ void *mt_private_bytes(size_t bytes);
 uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */
 
 /* shards.c */
-bool mt_shards_init(void);
 struct mt_shard *mt_shard_attach(void);
 bool mt_shard_grow(struct mt_shard *shard, uint32_t kind);
 void mt_shard_peers(void);

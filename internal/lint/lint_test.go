@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -163,4 +164,47 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+var glibc = regexp.MustCompile(`GLIBC_2\.(\d+)`)
+
+// TestShimLoadsOnOldGlibc reads the symbol versions of the built library: a
+// newer one than 2.28 would stop every process of a job on an older system.
+func TestShimLoadsOnOldGlibc(t *testing.T) {
+	const newest = 28
+	out, err := exec.Command("objdump", "-T", "../../build/libmpishim.so").Output()
+	if err != nil {
+		t.Fatalf("objdump -T build/libmpishim.so (make build first): %v", err)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		if m := glibc.FindStringSubmatch(line); m != nil {
+			if n, _ := strconv.Atoi(m[1]); n > newest {
+				t.Errorf("newer than GLIBC_2.%d: %s", newest, line)
+			}
+		}
+	}
+}
+
+// TestShimExports compares what the library exports with the spec: nothing of
+// ours may meet a symbol of the program.
+func TestShimExports(t *testing.T) {
+	out, err := exec.Command("nm", "-D", "--defined-only", "../../build/libmpishim.so").Output()
+	if err != nil {
+		t.Fatalf("nm build/libmpishim.so (make build first): %v", err)
+	}
+	exported := map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		fields := strings.Fields(line)
+		exported[fields[len(fields)-1]] = true
+	}
+	for name := range exported {
+		if !strings.HasPrefix(name, "MPI_") && !strings.HasPrefix(name, "PMPI_") {
+			t.Errorf("exports %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`(?m)^    (P?MPI_\w+);`).FindAllStringSubmatch(string(read(t, "../../c/gen/exports.map")), -1) {
+		if !exported[m[1]] {
+			t.Errorf("does not export %s", m[1])
+		}
+	}
 }

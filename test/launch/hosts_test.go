@@ -139,12 +139,24 @@ func (h *hosts) across(m mpi, words ...string) []string {
 // networkless lets the UCX of MPICH speak TCP only.
 func networkless() []string { return append(environment(), "UCX_TLS=tcp,self") }
 
+// quiet is how a job on two hosts ends when nothing happens to it. Between
+// hosts without fast network the MPI_Finalize of MPICH 4.0 hangs now and then
+// by itself: one rank waits for an answer over tcp while the other sits in the
+// barrier of the process manager (without mpitrace: 2 of 40 runs with 2 ranks,
+// 6 of 12 with 4). Its ranks leave by exit, then.
+func (m mpi) quiet() []string {
+	if m.name == "mpich" {
+		return []string{"early"}
+	}
+	return []string{"ok", "early"}
+}
+
 // TestHosts: whatever happens to one rank, on the host of the launcher or on
 // the other, one mpitrace run gives the whole result of both hosts.
 func TestHosts(t *testing.T) {
 	for _, m := range mpis {
 		program := m.program(t)
-		for _, ending := range []string{"ok", "kill 0", "kill 1", "kill 2", "abort 1", "term 3", "immediate"} {
+		for _, ending := range append(m.quiet(), "kill 0", "kill 1", "kill 2", "abort 1", "term 3", "immediate") {
 			t.Run(m.name+"/"+ending, func(t *testing.T) {
 				h, dir := newHosts(t, 2), t.TempDir()
 				command := h.across(m, append([]string{program}, strings.Fields(ending)...)...)

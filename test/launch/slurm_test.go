@@ -380,7 +380,7 @@ func TestSlurmHosts(t *testing.T) {
 	s.env = append(s.env, "OMPI_MCA_btl=self,tcp,vader", "OMPI_MCA_pml=ob1", "OMPI_MCA_btl_tcp_if_include=eth0", "UCX_TLS=tcp,self")
 	for _, m := range mpis {
 		program := m.program(t)
-		for _, ending := range []string{"ok", "kill 0", "kill 3", "abort 1"} {
+		for _, ending := range append(m.quiet(), "kill 0", "kill 3", "abort 1") {
 			t.Run(m.name+"/srun/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
 				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
