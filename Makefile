@@ -14,6 +14,7 @@ DEPS_BUILD := gcc make libc6-dev
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux
+DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
 # Only exports.map leaves the library; libgcc's unwinder is linked in, so that
 # no library is added to the processes it is preloaded into.
@@ -35,7 +36,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 
 .PHONY: all build command demo test check c-test generate install clean help \
 	deps-build deps-demo deps-test bench-overhead conformance realapps \
-	pass-table test-slurm
+	pass-table test-slurm test-arm64
 
 all: build
 
@@ -49,6 +50,7 @@ help:
 	@echo 'make conformance     the MPICH test suite on both MPIs (an hour)'
 	@echo 'make realapps        programs of Debian, native against preloaded'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
+	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
@@ -146,6 +148,20 @@ realapps: deps-test build
 
 test-slurm: deps-test build
 	MPITRACE_TEST_SLURM=1 $(GO) test ./test/launch -count=1 -run Slurm -v
+
+# The library for arm64, loaded, and the C tests, both under emulation.
+test-arm64:
+	$(call need,$(DEPS_ARM64))
+	$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc \
+		$(BUILD)/arm64/libmpishim.so
+	for t in call request; do \
+		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
+			c/test/$${t}_test.c $(PROBE) -lpthread && \
+		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
+	done
+	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
+	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead

@@ -14,9 +14,9 @@
 
 /* The processor says that the TSC runs at one rate in every state (CPUID
  * 0x80000007 EDX bit 8), and the kernel has not found otherwise. */
+#if defined(__x86_64__)
 static bool mt_clock_tsc_trusted(void)
 {
-#if defined(__x86_64__)
     unsigned a, b, c, d;
     char source[16] = "";
     if (__get_cpuid(0x80000007, &a, &b, &c, &d) == 0 || (d & 1u << 8) == 0) {
@@ -31,10 +31,8 @@ static bool mt_clock_tsc_trusted(void)
     ssize_t n = read(fd, source, sizeof(source) - 1);
     close(fd);
     return n >= 3 && strncmp(source, "tsc", 3) == 0;
-#else
-    return false;
-#endif
 }
+#endif
 
 static uint64_t mt_raw_ns(void)
 {
@@ -48,16 +46,17 @@ static uint64_t mt_raw_ns(void)
 static double mt_clock_rate(void)
 {
 #if defined(__aarch64__)
-    uint64_t hz;
-    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(hz));
-    return (double)hz / 1e9;
-#else
+    if (mt_clock_source == MPITRACE_CLOCK_SOURCE_CNTVCT) {
+        uint64_t hz;
+        __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(hz));
+        return (double)hz / 1e9;
+    }
+#endif
     uint64_t ns = mt_raw_ns(), ticks = mt_clock_now();
     while (mt_raw_ns() - ns < 200000) {
     }
     uint64_t end_ns = mt_raw_ns(), end_ticks = mt_clock_now();
     return (double)(end_ticks - ticks) / (double)(end_ns - ns);
-#endif
 }
 
 static uint64_t mt_clock_step(void)
