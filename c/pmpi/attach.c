@@ -162,12 +162,13 @@ void mt_attach_detach_all(void)
     mt_attach_slots(NULL);
 }
 
-/* Where a call goes. A library that calls itself gets its own function, also
- * where a translation layer has loaded two MPI libraries. */
+/* Where a call goes: where it would have gone without us. That is the next
+ * definition in the global scope; where there is none (the MPI libraries came
+ * with dlopen), a library that calls itself by public names finds its own. */
 static void *mt_attach_forward(uint32_t id, uintptr_t address,
                                bool by_pmpi_name)
 {
-    if (mt_library_count() > 1 &&
+    if (mt_library != NULL && mt_library_count() > 1 &&
         mt_module_own_symbol(address, "PMPI_Init") != NULL) {
         void *own = mt_module_own_symbol(address, mt_call_name(id));
         if (own != NULL) {

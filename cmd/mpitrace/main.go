@@ -1,16 +1,27 @@
 // Command mpitrace runs MPI programs under measurement and reads the results.
 package main
 
-import "os"
+import (
+	"fmt"
+	"os"
+	"strings"
+)
 
 func main() {
-	os.Exit(execute(arguments(os.Args[1:], os.Getenv("SLURM_SCRIPT_CONTEXT")), os.Stdout, os.Stderr))
+	parent, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", os.Getppid()))
+	args := arguments(os.Args[1:], os.Getenv("SLURM_SCRIPT_CONTEXT"), strings.TrimSpace(string(parent)))
+	os.Exit(execute(args, os.Stdout, os.Stderr))
 }
 
-// arguments are the command line; as a task epilog of Slurm, which can have
-// none, mpitrace collects what the dead processes of the job left on its node.
-func arguments(args []string, script string) []string {
-	if len(args) == 0 && script == "epilog_task" {
+// arguments are the command line, but for the programs that Slurm runs around
+// a job. To its prolog, which srun starts itself, it gives the words of the
+// job: there mpitrace notes the nodes. To a task epilog it gives none: there
+// mpitrace collects what the dead processes of the job left on its node.
+func arguments(args []string, script, parent string) []string {
+	switch {
+	case script == "prolog_srun" && parent == "srun":
+		return []string{"note-nodes"}
+	case script == "epilog_task" && len(args) == 0:
 		return []string{"collect", "--idle", "--quiet"}
 	}
 	return args

@@ -86,5 +86,6 @@ func subcommands() []*cobra.Command {
 		newCleanCommand(),
 		newDoctorCommand(),
 		newManCommand(),
+		newNoteNodesCommand(),
 	}
 }

@@ -62,6 +62,7 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 	j.inspect()
 	ended, err := j.execute()
 	if err != nil {
+		j.plan.RecallNodes(j.dir)
 		if made {
 			os.Remove(j.dir)
 		}
@@ -118,6 +119,7 @@ func (j *job) execute() (launch.Ended, error) {
 // finish collects, writes down what the job was and says where its result is.
 func (j *job) finish(made bool) {
 	living := j.collect()
+	j.plan.RecallNodes(j.dir)
 	c := takeCensus(j.dir)
 	if !c.complete() && !j.said {
 		if err := j.sweep(); err != nil {

@@ -223,3 +223,36 @@ func TestRunStatus(t *testing.T) {
 		t.Errorf("no ELF machine for %s", runtime.GOARCH)
 	}
 }
+
+// TestNodes: what srun's prolog notes becomes the command that reaches the
+// nodes again.
+func TestNodes(t *testing.T) {
+	dir := t.TempDir()
+	env := []string{"SLURM_NODELIST=n[1-3]", "SLURM_JOB_NUM_NODES=3", "SLURM_JOB_PARTITION=short"}
+	p, err := Make(Request{Kind: Slurm, Args: []string{"srun", "-A", "physics", "-n", "8", "./app"}, Preload: "/s.so", Self: "/opt/mpitrace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.RecallNodes(dir)
+	if got := p.Sweep("x"); got != nil {
+		t.Errorf("without a note: %v", got)
+	}
+	if err := NoteNodes(dir, env); err != nil {
+		t.Fatal(err)
+	}
+	p.RecallNodes(dir)
+	want := "srun --ntasks-per-node=1 --mpi=none --export=ALL --quiet --immediate=30 -A physics --nodelist=n[1-3] --nodes=3 --ntasks=3 --partition=short x"
+	if got := strings.Join(p.Sweep("x"), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v: the note is left", entries, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, nodesFile), []byte("\n\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := &Plan{again: []string{"srun"}}
+	if q.RecallNodes(dir); q.Sweep() != nil {
+		t.Error("an empty note gives a command")
+	}
+}

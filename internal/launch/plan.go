@@ -34,6 +34,8 @@ type Plan struct {
 	// without the program; nil when the job has this node only, or when its
 	// nodes cannot be told.
 	sweep []string
+	// again begins sweep once RecallNodes knows the nodes, nil if it never does.
+	again []string
 }
 
 // ErrBatch refuses a command that only queues a job.

@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -36,14 +38,16 @@ func makeSlurm(r Request) (*Plan, error) {
 			export = "ALL"
 		}
 		var kept []string
-		epilog, many := "", false
+		epilog, prolog, many := false, false, false
 		for _, o := range options {
 			switch o.name {
 			case "export":
 				export = o.value()
 				continue
 			case "task-epilog":
-				epilog = o.value()
+				epilog = true
+			case "prolog":
+				prolog = true
 			case "multi-prog":
 				many = true
 			case "jobid":
@@ -55,8 +59,12 @@ func makeSlurm(r Request) (*Plan, error) {
 			p.Programs = append(p.Programs, args[rest])
 		}
 		ours := []string{"--export=" + r.extendExport(export)}
-		if epilog == "" && !allocated && r.Self != "" {
+		if !epilog && !allocated && r.Self != "" {
 			ours = append(ours, "--task-epilog="+r.Self)
+		}
+		if i == 0 && !prolog && !allocated && r.Self != "" {
+			ours = append(ours, "--prolog="+r.Self)
+			p.again = slices.Concat([]string{r.Args[0]}, again, slurmAccount(args, options))
 		}
 		parts[i] = slices.Concat(ours, kept, args[rest:])
 	}
@@ -65,6 +73,60 @@ func makeSlurm(r Request) (*Plan, error) {
 		p.sweep = sweepSlurm(r)
 	}
 	return p, nil
+}
+
+// again are the options of a step that starts one process on each of some
+// nodes, in an allocation of its own, and gives up when they are not free soon.
+var again = []string{"--ntasks-per-node=1", "--mpi=none", "--export=ALL", "--quiet", "--immediate=30"}
+
+// slurmAccount are the user's options that say on whose account and where a
+// job runs.
+func slurmAccount(args []string, options []option) []string {
+	var out []string
+	for _, o := range options {
+		switch o.name {
+		case "A", "account", "q", "qos", "M", "clusters", "reservation", "C", "constraint", "wckey":
+			out = append(out, args[o.first:o.end]...)
+		}
+	}
+	return out
+}
+
+// nodesFile keeps the nodes of a job that srun made, until its result is
+// complete.
+const nodesFile = ".nodes"
+
+// nodesVariables are what it holds, as srun gives it to its prolog.
+var nodesVariables = []string{"SLURM_NODELIST", "SLURM_JOB_NUM_NODES", "SLURM_JOB_PARTITION"}
+
+// NoteNodes is the work of srun's prolog: it keeps the nodes of the job, as
+// env has them, in the result directory.
+func NoteNodes(dir string, env []string) error {
+	var lines []string
+	for _, name := range nodesVariables {
+		lines = append(lines, lookupOr(env, name))
+	}
+	return os.WriteFile(filepath.Join(dir, nodesFile), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+// RecallNodes makes the nodes that NoteNodes kept those of Sweep, and removes
+// the note. The task epilog has collected there already, unless Slurm killed
+// it together with the tasks, as it does when a step is cancelled.
+func (p *Plan) RecallNodes(dir string) {
+	path := filepath.Join(dir, nodesFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	_ = os.Remove(path)
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if p.again == nil || len(lines) != len(nodesVariables) || lines[0] == "" || lines[1] == "" {
+		return
+	}
+	p.sweep = append(slices.Clone(p.again), "--nodelist="+lines[0], "--nodes="+lines[1], "--ntasks="+lines[1])
+	if lines[2] != "" {
+		p.sweep = append(p.sweep, "--partition="+lines[2])
+	}
 }
 
 // wordsOnce returns the words of an option; the options of a cluster (-ul)

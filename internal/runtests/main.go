@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -34,9 +36,9 @@ type group struct {
 }
 
 func main() {
-	only := flag.String("only", "", "run one group: style, c or go")
+	only := flag.String("only", "", "run one group: style, c, go or conformance")
 	flag.Parse()
-	groups := []group{{"style", style}, {"c", cTests}, {"go", goTests}}
+	groups := []group{{"style", style}, {"c", cTests}, {"go", goTests}, {"conformance", conformance}}
 	t := &tally{}
 	ran := false
 	for _, g := range groups {
@@ -47,7 +49,7 @@ func main() {
 		}
 	}
 	if !ran {
-		fmt.Fprintf(os.Stderr, "runtests: no group %q (style, c, go)\n", *only)
+		fmt.Fprintf(os.Stderr, "runtests: no group %q (style, c, go, conformance)\n", *only)
 		os.Exit(2)
 	}
 	for _, name := range t.failures {
@@ -96,6 +98,30 @@ func goTests(t *tally) {
 	if err := cmd.Wait(); err != nil && t.failed == failed {
 		fmt.Println(err)
 		t.fail("go test")
+	}
+}
+
+var summary = regexp.MustCompile(`^(\d+) passed, (\d+) failed$`)
+
+// conformance runs the chosen part of the MPICH suite and takes over its counts.
+func conformance(t *tally) {
+	cmd := exec.Command("go", "run", "./test/conformance", "--subset")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	m := summary.FindStringSubmatch(lines[len(lines)-1])
+	if m == nil || (err != nil && m[2] == "0") {
+		fmt.Printf("%s\n%v\n", out, err)
+		t.fail("conformance")
+		return
+	}
+	passed, _ := strconv.Atoi(m[1])
+	failed, _ := strconv.Atoi(m[2])
+	t.passed += passed
+	if failed > 0 {
+		fmt.Printf("%s\n", out)
+		t.failed += failed
+		t.failures = append(t.failures, fmt.Sprintf("%d tests of the MPICH suite", failed))
 	}
 }
 

@@ -367,8 +367,10 @@ func (s *slurm) testSbatchRefused(t *testing.T) {
 }
 
 // TestSlurmHosts: two nodes that do not share memory. srun without an
-// allocation leaves none in which other nodes could be reached afterwards; in
-// an allocation another step reaches them.
+// allocation leaves none in which other nodes could be reached afterwards:
+// there a task epilog collects, and another job on the same nodes where Slurm
+// killed it or the user has one of his own. In an allocation another step
+// reaches them.
 func TestSlurmHosts(t *testing.T) {
 	needSlurm(t)
 	h := newHosts(t, 2)
@@ -384,6 +386,15 @@ func TestSlurmHosts(t *testing.T) {
 			t.Run(m.name+"/srun/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
 				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
+				got := run(t, dir, s.env, h.onIn(0, dir, traced(dir, command)...)...)
+				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
+				wantRanks(t, filepath.Join(dir, "out"), 4)
+				h.wantEmpty(t)
+			})
+			t.Run(m.name+"/no epilog/"+ending, func(t *testing.T) {
+				dir := t.TempDir()
+				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit --task-epilog=/bin/true", append([]string{program}, strings.Fields(ending)...)...)
+				s.wait(t, nodes)
 				got := run(t, dir, s.env, h.onIn(0, dir, traced(dir, command)...)...)
 				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
 				wantRanks(t, filepath.Join(dir, "out"), 4)

@@ -1,0 +1,149 @@
+package fakempi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const limit = 30 * time.Second
+
+func build(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("gcc", append([]string{"-g", "-O1", "-w"}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// library builds library.c as dir/libfake.so, with a second one behind it if
+// back is not empty, and user.c against it.
+func library(t *testing.T, version, back string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	so := filepath.Join(dir, "libfake.so")
+	args := []string{"-shared", "-fPIC", "-DVERSION=\"" + version + "\"", "testdata/library.c", "-o", so}
+	if back != "" {
+		behind := filepath.Join(dir, "libback.so")
+		build(t, "-shared", "-fPIC", "-DVERSION=\""+back+"\"", "testdata/library.c", "-o", behind)
+		args = append(args, "-DBACK=\""+behind+"\"")
+	}
+	build(t, args...)
+	build(t, "testdata/user.c", "-o", filepath.Join(dir, "user"), so, "-Wl,-rpath,"+dir)
+	return dir
+}
+
+// run starts user, preloaded or not, and returns what it wrote and its status.
+func run(t *testing.T, dir string, preload bool, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "user"), args...)
+	cmd.Env = append(os.Environ(), "MPITRACE_OUTPUT="+filepath.Join(dir, "result"), "MPITRACE_SEGMENT_DIR="+filepath.Join(dir, "segments"))
+	if preload {
+		shim, err := filepath.Abs("../../build/libmpishim.so")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+shim)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("user did not end within %v", limit)
+	}
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// calls reads the result of a run: calls per function.
+func calls(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	out, err := exec.Command("../../build/mpitrace", "report", "--json", filepath.Join(dir, "result")).Output()
+	if err != nil {
+		t.Fatalf("mpitrace report: %v", err)
+	}
+	var report struct {
+		Functions []struct {
+			Name  string
+			Calls int
+		}
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, f := range report.Functions {
+		got[f.Name] = f.Calls
+	}
+	return got
+}
+
+func sameAsNative(t *testing.T, dir string, args ...string) (stderr string) {
+	t.Helper()
+	stdout, _, status := run(t, dir, false, args...)
+	gotOut, stderr, gotStatus := run(t, dir, true, args...)
+	if gotOut != stdout || gotStatus != status {
+		t.Errorf("preloaded: status %d, %q; native: status %d, %q\n%s", gotStatus, gotOut, status, stdout, stderr)
+	}
+	return stderr
+}
+
+func checkCalls(t *testing.T, dir string) {
+	t.Helper()
+	want := map[string]int{"MPI_Init": 1, "MPI_Send": 3, "MPI_Barrier": 2, "MPI_Wtime": 1, "MPI_Finalize": 1}
+	got := calls(t, dir)
+	for name, n := range want {
+		if got[name] != n {
+			t.Errorf("%s: %d calls, want %d", name, got[name], n)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("functions counted: %v", got)
+	}
+}
+
+// TestInternalCalls: what the library calls of itself goes to it, uncounted.
+func TestInternalCalls(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "")
+	sameAsNative(t, dir)
+	checkCalls(t, dir)
+}
+
+// TestTranslationLayer: two MPI libraries in one process. The one behind calls
+// MPI by public names, which the dynamic linker binds to the shim; they must go
+// where they go without it, and count for nobody.
+func TestTranslationLayer(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "MPICH Version: behind")
+	sameAsNative(t, dir)
+	checkCalls(t, dir)
+}
+
+func TestUnknownLibrary(t *testing.T) {
+	dir := library(t, "Strange MPI 1.0", "")
+	stderr := sameAsNative(t, dir)
+	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "mpitrace: this MPI library is not known (Strange MPI 1.0)") {
+		t.Errorf("stderr: %q, want one line that names the library", stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "result")); err == nil {
+		t.Error("a result was written although nothing was measured")
+	}
+}
+
+// TestMissingFunction: a call that the library has no function for ends the
+// program as the dynamic linker would, instead of jumping to address 0.
+func TestMissingFunction(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "")
+	_, stderr, status := run(t, dir, true, "commit")
+	if status != 127 || !strings.Contains(stderr, "undefined symbol: MPI_Type_commit") {
+		t.Errorf("status %d, stderr %q", status, stderr)
+	}
+}
