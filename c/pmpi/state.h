@@ -74,7 +74,8 @@ void mt_module_each_symbol(uintptr_t address,
 /* unwind.c */
 uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
                          uint32_t *span_p);
-uint16_t mt_unwind_stack(uintptr_t address, uintptr_t frame);
+void mt_unwind_stack(uintptr_t address, uintptr_t frame,
+                     struct mt_stack *stack_p);
 
 /* registry.c: communicators and datatypes met so far, by handle */
 struct mt_type_facts {

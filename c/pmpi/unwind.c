@@ -51,20 +51,54 @@ uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
 
 struct mt_stack_walk {
     uintptr_t address, frame;
-    struct mt_seg_stack stack;
-    bool begun;
+    struct mt_stack *stack;
+    uintptr_t frames[MPITRACE_STACK_FRAMES + 1]; /* frame addresses */
+    uintptr_t last; /* return address of the frame outside the last one kept */
+    bool begun, cut;
 };
 
 static _Unwind_Reason_Code mt_stack_visit(struct _Unwind_Context *c, void *arg)
 {
     struct mt_stack_walk *w = arg;
-    uintptr_t ip = _Unwind_GetIP(c);
-    w->begun |= ip == w->address && _Unwind_GetCFA(c) == w->frame;
-    if (w->begun && ip != 0) {
-        w->stack.frames[w->stack.depth++] = ip;
+    uintptr_t ip = _Unwind_GetIP(c), cfa = _Unwind_GetCFA(c);
+    struct mt_stack *stack = w->stack;
+    w->begun |= ip == w->address && cfa == w->frame;
+    if (!w->begun || ip == 0) {
+        return _URC_NO_REASON;
     }
-    return w->stack.depth >= mt_stack_depth ? _URC_END_OF_STACK
-                                            : _URC_NO_REASON;
+    w->frames[stack->depth] = cfa;
+    if (stack->depth == mt_stack_depth) {
+        w->last = ip;
+        w->cut = true;
+        return _URC_END_OF_STACK;
+    }
+    stack->frames[stack->depth++] =
+        (struct mt_step){.address = ip, .application = 1};
+    return _URC_NO_REASON;
+}
+
+/* Finds in each frame where the return address of the next one lies. */
+static void mt_stack_sizes(struct mt_stack_walk *w)
+{
+    struct mt_stack *stack = w->stack;
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        struct mt_step *s = &stack->frames[i];
+        if (i + 1 == stack->depth && !w->cut) {
+            s->outermost = 1;
+            break;
+        }
+        uintptr_t next =
+            i + 1 < stack->depth ? stack->frames[i + 1].address : w->last;
+        uintptr_t begin = w->frames[i], end = w->frames[i + 1];
+        for (uintptr_t at = end - sizeof(uintptr_t);
+             end - begin < 1 << 20 && at >= begin; at -= sizeof(uintptr_t)) {
+            if (*(const uintptr_t *)at == next) {
+                s->slot = (uint32_t)(at - begin);
+                s->span = (uint32_t)(end - begin);
+                break;
+            }
+        }
+    }
 }
 
 enum { MT_STACK_ROWS = 1024, MT_STACK_INDEX = 2048 };
@@ -73,7 +107,7 @@ static struct mt_seg_section *mt_stack_section;
 static struct mt_seg_stack *mt_stack_rows;
 static uint16_t *mt_stack_index; /* open addressing, row + 1 */
 
-static uint64_t mt_stack_hash(const struct mt_seg_stack *s)
+static uint64_t mt_stack_row_hash(const struct mt_seg_stack *s)
 {
     uint64_t h = s->depth;
     for (uint32_t i = 0; i < s->depth; i++) {
@@ -107,7 +141,7 @@ static uint16_t mt_stack_row(const struct mt_seg_stack *stack)
     if (mt_stack_index == NULL && !mt_stack_make()) {
         return 0;
     }
-    uint32_t slot = (uint32_t)(mt_stack_hash(stack) >> 53);
+    uint32_t slot = (uint32_t)(mt_stack_row_hash(stack) >> 53);
     while (mt_stack_index[slot] != 0) {
         if (mt_stack_equal(&mt_stack_rows[mt_stack_index[slot] - 1], stack)) {
             return mt_stack_index[slot];
@@ -125,20 +159,23 @@ static uint16_t mt_stack_row(const struct mt_seg_stack *stack)
     return mt_stack_index[slot];
 }
 
-uint16_t mt_unwind_stack(uintptr_t address, uintptr_t frame)
+void mt_unwind_stack(uintptr_t address, uintptr_t frame,
+                     struct mt_stack *stack_p)
 {
-    struct mt_stack_walk w = {.address = address, .frame = frame};
+    struct mt_stack_walk w = {.address = address, .frame = frame,
+                              .stack = stack_p};
+    struct mt_seg_stack kept = {0};
     _Unwind_Backtrace(mt_stack_visit, &w);
-    if (w.stack.depth == 0) {
-        return 0;
+    mt_stack_sizes(&w);
+    for (; kept.depth < stack_p->depth; kept.depth++) {
+        kept.frames[kept.depth] = stack_p->frames[kept.depth].address;
     }
     mt_cold_lock();
     uint32_t before = mt_stack_section != NULL ? mt_stack_section->used : 0;
-    uint16_t row = mt_stack_row(&w.stack);
+    stack_p->row = kept.depth > 0 ? mt_stack_row(&kept) : 0;
     bool fresh = mt_stack_section != NULL && mt_stack_section->used > before;
     mt_cold_unlock();
-    for (uint32_t i = 0; fresh && i < w.stack.depth; i++) {
-        mt_module_index(w.stack.frames[i]); /* so that readers can resolve it */
+    for (uint32_t i = 0; fresh && i < kept.depth; i++) {
+        mt_module_index(kept.frames[i]); /* so that readers can resolve it */
     }
-    return row;
 }

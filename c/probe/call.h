@@ -47,8 +47,19 @@ struct mt_seg_site *mt_site_nested(struct mt_shard *shard, uint32_t id,
                                    uintptr_t address, uintptr_t frame,
                                    uintptr_t *found_p);
 struct mt_seg_function *mt_function_slow(struct mt_shard *shard, uint32_t id);
-struct mt_seg_site *mt_site_of_request(struct mt_shard *shard, uint32_t id,
-                                       uintptr_t address, uint32_t phase);
+/* The row of this shard for a call site met in another one. */
+struct mt_seg_site *mt_site_of_other(struct mt_shard *shard,
+                                     const struct mt_seg_site *site);
+
+/* The row to which the completion of a request adds: that of its start call. */
+MT_INLINE struct mt_seg_site *mt_site_of_request(
+    struct mt_shard *shard, const struct mt_seg_site *site, uint32_t number)
+{
+    return mt_likely(number == shard->number)
+               ? (struct mt_seg_site *)(uintptr_t)site
+               : mt_site_of_other(shard, site);
+}
+
 
 /* The call site: the return address, or the one outside the binding, whose
  * stack frame begins at frame. */

@@ -60,7 +60,7 @@ static void mt_request_count(struct mt_shard *shard,
     struct mt_seg_function *f = mt_function(shard, request->call);
     uint64_t ticks = now - request->start;
     struct mt_seg_site *site =
-        mt_site_of_request(shard, request->call, request->address, request->phase);
+        mt_site_of_request(shard, request->site, request->shard);
     f->completed++;
     if (mt_likely(ticks <= UINT64_C(1) << 62)) {
         f->completed_ticks += ticks;
@@ -111,14 +111,14 @@ void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
     struct mt_shard *shard = call->shard;
     struct mt_request fresh = {
         .start = call->stop,
-        .address = call->address,
+        .site = call->site,
         .bytes = bytes,
         .comm = comm != 0 ? mt_comm(shard, comm) : NULL,
         .peer = peer,
         .call = (uint16_t)call->id,
         .type = datatype != 0 ? (uint16_t)mt_type(shard, datatype)->index : 0,
         .kind = kind,
-        .phase = (uint16_t)mt_phase,
+        .shard = (uint16_t)shard->number,
         .tag = shard->thread->details != 0 ? shard->thread->tag : -1,
     };
     uint32_t generation =
@@ -154,9 +154,9 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     struct mt_shard *shard = call->shard;
     struct mt_request *r = &mt_requests[found.slot];
     r->start = call->stop;
-    r->address = call->address;
+    r->site = call->site;
     r->call = (uint16_t)call->id;
-    r->phase = (uint16_t)mt_phase;
+    r->shard = (uint16_t)shard->number;
     r->kind |= MT_REQUEST_ACTIVE;
     shard->thread->requests_started++;
     if ((r->kind & MT_REQUEST_SEND) != 0 &&

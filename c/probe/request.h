@@ -34,7 +34,7 @@ enum {
 
 struct mt_request {
     uint64_t start;      /* ticks at the start call's return */
-    uint64_t address;    /* call site of the start call */
+    const struct mt_seg_site *site; /* call site of the start call ... */
     uint64_t bytes;      /* posted payload */
     struct mt_comm *comm;
     int32_t peer;   /* rank in comm, negative if any */
@@ -42,7 +42,7 @@ struct mt_request {
     uint16_t call;  /* function that started it */
     uint16_t type;  /* entry of TYPES */
     uint16_t kind;  /* enum mt_request_kind */
-    uint16_t phase; /* entry of PHASES */
+    uint16_t shard; /* ... in this shard */
 };
 
 /* A request as it was when a completing call was entered. slot is -1 when it

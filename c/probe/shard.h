@@ -31,12 +31,22 @@ struct mt_site_cached {
     struct mt_seg_site *site;
 };
 
-/* How to leave the frame that a return address inside a language binding
- * belongs to. Its size is constant per address on every binding measured. */
+/* How to leave the frame that a return address belongs to. Its size is constant
+ * per address on every binding measured. Frames of the application are kept
+ * only for the sake of call stacks. */
 struct mt_step {
     uintptr_t address;
     uint32_t slot; /* bytes from the frame address to the next return address */
     uint32_t span; /* bytes to the next frame address; 0: varies, unwind */
+    uint32_t application; /* 1: do not step out of it to find the call site */
+    uint32_t outermost;   /* 1: there is no frame outside it */
+};
+
+/* A call stack as the unwinder sees it, innermost frame first. */
+struct mt_stack {
+    uint32_t depth;
+    uint16_t row; /* entry of STACKS plus 1, 0: the table is full */
+    struct mt_step frames[MPITRACE_STACK_FRAMES];
 };
 
 struct mt_site_slot {
@@ -146,7 +156,7 @@ struct mt_ops {
      * address is frame: its return address, 0 if it cannot be told. */
     uintptr_t (*step)(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
                       uint32_t *span_p);
-    uint16_t (*stack)(uintptr_t address, uintptr_t frame); /* STACKS + 1 */
+    void (*stack)(uintptr_t address, uintptr_t frame, struct mt_stack *stack_p);
     /* More room for a section of the shard; false: none to be had. */
     bool (*grow)(struct mt_shard *shard, uint32_t kind);
     void (*type_find)(uint64_t handle, struct mt_type_cached *found_p);

@@ -6,11 +6,13 @@
 /* Rows of the site table kept for the rows 'other' of single functions. */
 enum { MT_SITE_RESERVE = 64, MT_FRAMES_MAX = 64 };
 
+/* stack is the hash of a call stack, 0 if none is kept, 1 for a call from
+ * inside a callback. */
 static uint64_t mt_site_key(uintptr_t address, uint32_t id, uint32_t phase,
-                            uint16_t stack)
+                            uint64_t stack)
 {
     uint64_t key = mt_hash(address) ^ mt_hash(((uint64_t)phase << 32) | id) ^
-                   mt_hash((uint64_t)stack << 17);
+                   mt_hash(stack);
     return key != 0 ? key : 1;
 }
 
@@ -80,38 +82,44 @@ static struct mt_seg_site *mt_site_other(struct mt_shard *shard, uint32_t id)
     return site != NULL ? site : &shard->nowhere;
 }
 
-static struct mt_seg_site *mt_site_get(struct mt_shard *shard, uint32_t id,
-                                       uintptr_t address, uint32_t phase,
-                                       uint16_t stack, uint16_t flags)
+static struct mt_seg_site *mt_site_get(struct mt_shard *shard,
+                                       const struct mt_seg_site *wanted,
+                                       uint64_t stack)
 {
-    uint64_t key = mt_site_key(address, id, phase, stack);
+    uint64_t key =
+        mt_site_key(wanted->address, wanted->call, wanted->phase, stack);
     uint32_t slot = 0;
     struct mt_seg_site *site = mt_site_lookup(shard, key, &slot);
     if (site != NULL) {
         return site;
     }
-    struct mt_seg_site fresh = {
-        .address = address,
-        .call = id,
-        .module = mt_ops.module(address),
-        .phase = phase,
-        .flags = flags,
-        .stack = stack,
-    };
+    struct mt_seg_site fresh = *wanted;
+    fresh.module = mt_ops.module(fresh.address);
     site = mt_site_add(shard, key, slot, &fresh, MT_SITE_RESERVE);
-    return site != NULL ? site : mt_site_other(shard, id);
+    return site != NULL ? site : mt_site_other(shard, wanted->call);
 }
 
-struct mt_seg_site *mt_site_of_request(struct mt_shard *shard, uint32_t id,
-                                       uintptr_t address, uint32_t phase)
+/* The hash of a call stack: never 0 or 1. */
+static uint64_t mt_stack_end(uint64_t hash)
 {
-    const struct mt_site_cached *c =
-        &shard->sites[mt_site_cache_slot(address, id)];
-    if (mt_likely(c->address == address && c->call == id &&
-                  c->phase == phase)) {
-        return c->site;
-    }
-    return mt_site_get(shard, id, address, phase, 0, 0);
+    return hash | 2;
+}
+
+struct mt_seg_site *mt_site_of_other(struct mt_shard *shard,
+                                     const struct mt_seg_site *site)
+{
+    struct mt_seg_site wanted = {.address = site->address,
+                                 .call = site->call,
+                                 .phase = site->phase,
+                                 .flags = site->flags,
+                                 .stack = site->stack};
+    bool nested = (site->flags & MPITRACE_SITE_FLAG_CALLBACK) != 0;
+    /* readers merge rows of one identity, so the row of a stack may differ
+     * from the one that a call in this shard would use */
+    uint64_t stack = nested             ? 1
+                     : site->stack != 0 ? mt_stack_end((uint64_t)site->stack << 2)
+                                        : 0;
+    return mt_site_get(shard, &wanted, stack);
 }
 
 static struct mt_step *mt_step_find(struct mt_shard *shard, uintptr_t address)
@@ -151,17 +159,64 @@ static uintptr_t mt_step_learn(struct mt_shard *shard, uintptr_t address,
 /* Leaves the bindings by the sizes already known; the address may be wrong
  * if a frame turns out to vary, and then leads to no known site. */
 static uintptr_t mt_step_follow(struct mt_shard *shard, uintptr_t address,
-                                uintptr_t frame)
+                                uintptr_t *frame_p)
 {
     for (int i = 0; i < MT_FRAMES_MAX; i++) {
         const struct mt_step *s = mt_step_find(shard, address);
-        if (s->address != address || s->span == 0) {
+        if (s->address != address || s->span == 0 || s->application != 0) {
             break;
+        }
+        address = *(const uintptr_t *)(*frame_p + s->slot);
+        *frame_p += s->span;
+    }
+    return address;
+}
+
+static uint64_t mt_stack_mix(uint64_t hash, uintptr_t address)
+{
+    return mt_hash(hash ^ address) ^ (hash >> 29);
+}
+
+/* Hashes the call stack by the frame sizes already known; 0 where one is not.
+ * As above, a frame that turns out to vary leads to a stack never seen. */
+static uint64_t mt_stack_follow(struct mt_shard *shard, uintptr_t address,
+                                uintptr_t frame)
+{
+    uint64_t hash = mt_stack_mix(0, address);
+    for (uint32_t i = 1; i < mt_stack_depth; i++) {
+        const struct mt_step *s = mt_step_find(shard, address);
+        if (s->address == address && s->outermost != 0) {
+            break;
+        }
+        if (s->address != address || s->span == 0) {
+            return 0;
         }
         address = *(const uintptr_t *)(frame + s->slot);
         frame += s->span;
+        hash = mt_stack_mix(hash, address);
     }
-    return address;
+    return mt_stack_end(hash);
+}
+
+/* Keeps the frame sizes of an unwound stack and returns its hash. */
+static uint64_t mt_stack_learn(struct mt_shard *shard,
+                               const struct mt_stack *stack)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        const struct mt_step *seen = &stack->frames[i];
+        hash = mt_stack_mix(hash, seen->address);
+        struct mt_step *known = mt_step_find(shard, seen->address);
+        if (known->address != seen->address) {
+            if (shard->step_count < MT_STEPS / 2) {
+                *known = *seen;
+                shard->step_count++;
+            }
+        } else if (known->span != seen->span || known->slot != seen->slot) {
+            known->span = 0;
+        }
+    }
+    return mt_stack_end(hash);
 }
 
 static void mt_site_remember(struct mt_shard *shard, uint32_t id,
@@ -188,9 +243,16 @@ MT_COLD static struct mt_seg_site *mt_site_new(struct mt_shard *shard,
         }
         address = outer;
     }
-    uint16_t stack = mt_stack_depth > 0 ? mt_ops.stack(address, frame) : 0;
-    struct mt_seg_site *site =
-        mt_site_get(shard, id, address, mt_phase, stack, flags);
+    struct mt_seg_site wanted = {.address = address, .call = id,
+                                 .phase = mt_phase, .flags = flags};
+    struct mt_stack stack = {0};
+    uint64_t hash = 0;
+    if (mt_stack_depth > 0) {
+        mt_ops.stack(address, frame, &stack);
+        hash = mt_stack_learn(shard, &stack);
+        wanted.stack = stack.row;
+    }
+    struct mt_seg_site *site = mt_site_get(shard, &wanted, hash);
     if (mt_stack_depth == 0) {
         mt_site_remember(shard, id, address, site);
     }
@@ -198,25 +260,44 @@ MT_COLD static struct mt_seg_site *mt_site_new(struct mt_shard *shard,
     return site;
 }
 
+/* The site of a call by its whole stack, as far as memory leads. */
+static struct mt_seg_site *mt_site_stacked(struct mt_shard *shard, uint32_t id,
+                                           uintptr_t address, uintptr_t frame)
+{
+    uint32_t slot = 0;
+    uint64_t stack = mt_stack_follow(shard, address, frame);
+    return stack != 0 ? mt_site_lookup(
+                            shard, mt_site_key(address, id, mt_phase, stack),
+                            &slot)
+                      : NULL;
+}
+
 struct mt_seg_site *mt_site_slow(struct mt_shard *shard, uint32_t id,
                                  uintptr_t address, uintptr_t frame,
                                  uintptr_t *found_p)
 {
-    uintptr_t at = mt_step_follow(shard, address, frame);
-    const struct mt_site_cached *c = &shard->sites[mt_site_cache_slot(at, id)];
-    if (mt_likely(c->address == at && c->call == id && c->phase == mt_phase)) {
-        *found_p = at;
-        return c->site;
-    }
-    if (mt_stack_depth == 0) {
+    uintptr_t outer = frame;
+    uintptr_t at = mt_step_follow(shard, address, &outer);
+    struct mt_seg_site *site = NULL;
+    if (mt_stack_depth > 0) {
+        site = mt_site_stacked(shard, id, at, outer);
+    } else {
+        const struct mt_site_cached *c =
+            &shard->sites[mt_site_cache_slot(at, id)];
+        if (mt_likely(c->address == at && c->call == id &&
+                      c->phase == mt_phase)) {
+            *found_p = at;
+            return c->site;
+        }
         uint32_t slot = 0;
-        struct mt_seg_site *site = mt_site_lookup(
-            shard, mt_site_key(at, id, mt_phase, 0), &slot);
+        site = mt_site_lookup(shard, mt_site_key(at, id, mt_phase, 0), &slot);
         if (site != NULL) {
             mt_site_remember(shard, id, at, site);
-            *found_p = at;
-            return site;
         }
+    }
+    if (site != NULL) {
+        *found_p = at;
+        return site;
     }
     return mt_site_new(shard, id, address, frame, found_p);
 }
@@ -227,23 +308,10 @@ struct mt_seg_site *mt_site_nested(struct mt_shard *shard, uint32_t id,
                                    uintptr_t *found_p)
 {
     mt_site_find(shard, id, address, frame, found_p);
-    /* stacks are numbered below this, so the key is not another site's */
-    enum { MT_NESTED_MARK = 0xffff };
-    uint64_t key = mt_site_key(*found_p, id, mt_phase, MT_NESTED_MARK);
-    uint32_t slot = 0;
-    struct mt_seg_site *site = mt_site_lookup(shard, key, &slot);
-    if (site != NULL) {
-        return site;
-    }
-    struct mt_seg_site fresh = {
-        .address = *found_p,
-        .call = id,
-        .module = mt_ops.module(*found_p),
-        .phase = mt_phase,
-        .flags = MPITRACE_SITE_FLAG_CALLBACK,
-    };
-    site = mt_site_add(shard, key, slot, &fresh, MT_SITE_RESERVE);
-    return site != NULL ? site : mt_site_other(shard, id);
+    struct mt_seg_site wanted = {.address = *found_p, .call = id,
+                                 .phase = mt_phase,
+                                 .flags = MPITRACE_SITE_FLAG_CALLBACK};
+    return mt_site_get(shard, &wanted, 1);
 }
 
 struct mt_seg_function *mt_function_slow(struct mt_shard *shard, uint32_t id)

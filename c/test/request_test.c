@@ -192,6 +192,7 @@ static void run_threads(void *(*body)(void *), uint64_t *completed_p,
     *completed_p = *received_p = 0;
     for (int i = 0; i < THREADS; i++) {
         shards[i] = fixture_make(FIXTURE_SITES);
+        shards[i]->shard.number = (uint32_t)i;
     }
     for (int i = 0; i < THREADS; i++) {
         pthread_create(&threads[i], NULL, body, shards[i]);
