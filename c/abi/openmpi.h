@@ -59,6 +59,7 @@ extern struct mt_openmpi_handles {
 #define MT_COMM_WORLD (mt_openmpi_handles.comm_world)
 #define MT_COMM_SELF (mt_openmpi_handles.comm_self)
 #define MT_COMM_NULL (mt_openmpi_handles.comm_null)
+#define MT_DATATYPE_NULL (mt_openmpi_handles.datatype_null)
 #define MT_REQUEST_NULL (mt_openmpi_handles.request_null)
 
 #endif

@@ -28,7 +28,7 @@ int MT_NAME(MPI_Accumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -843,7 +843,7 @@ int MT_NAME(MPI_Comm_disconnect)(MT_Comm *a0)
     if (mt_enter(&call, MPITRACE_CALL_Comm_disconnect, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    MT_Comm freed = *a0;
+    MT_Comm freed = a0 != NULL ? *a0 : MT_COMM_NULL;
     mt_go_peer(&call, MT_U64(freed), -1, -1);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
@@ -915,7 +915,7 @@ int MT_NAME(MPI_Comm_free)(MT_Comm *a0)
     if (mt_enter(&call, MPITRACE_CALL_Comm_free, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    MT_Comm freed = *a0;
+    MT_Comm freed = a0 != NULL ? *a0 : MT_COMM_NULL;
     mt_go_peer(&call, MT_U64(freed), -1, -1);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
@@ -2641,7 +2641,7 @@ int MT_NAME(MPI_Get)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2658,7 +2658,7 @@ int MT_NAME(MPI_Get_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a8, MT_U64(a9));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3339,11 +3339,13 @@ int MT_NAME(MPI_Improbe)(int a0, int a1, MT_Comm a2, int *a3, MT_Message *a4, MT
     mt_go_peer(&call, MT_U64(a2), a0, a1);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
-    if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_comm(&call, MT_U64(a2));
+    if (rc == MT_SUCCESS) {
         if (*a3 != 0) {
             mt_message_put(MT_U64(*a4), MT_U64(a2));
         }
+    }
+    if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        mt_count_comm(&call, MT_U64(a2));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3356,7 +3358,7 @@ int MT_NAME(MPI_Imrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Req
     if (mt_enter(&call, MPITRACE_CALL_Imrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message taken = *a3;
+    MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
@@ -3953,8 +3955,11 @@ int MT_NAME(MPI_Isendrecv)(const void *a0, int a1, MT_Datatype a2, int a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        if (a3 == MT_PROC_NULL) {
+            mt_count_comm(&call, MT_U64(a10));
+        }
         mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_irecv(&call, a10, a8, a6, a7, a11);
+        mt_body_posted(&call, a10, a8, a6, a7, a11);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3971,8 +3976,11 @@ int MT_NAME(MPI_Isendrecv_replace)(void *a0, int a1, MT_Datatype a2, int a3, int
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        if (a3 == MT_PROC_NULL) {
+            mt_count_comm(&call, MT_U64(a7));
+        }
         mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_irecv(&call, a7, a5, a1, a2, a8);
+        mt_body_posted(&call, a7, a5, a1, a2, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4087,9 +4095,11 @@ int MT_NAME(MPI_Mprobe)(int a0, int a1, MT_Comm a2, MT_Message *a3, MT_Status *a
     mt_go_peer(&call, MT_U64(a2), a0, a1);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
+    if (rc == MT_SUCCESS) {
+        mt_message_put(MT_U64(*a3), MT_U64(a2));
+    }
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_count_comm(&call, MT_U64(a2));
-        mt_message_put(MT_U64(*a3), MT_U64(a2));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4102,7 +4112,7 @@ int MT_NAME(MPI_Mrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Stat
     if (mt_enter(&call, MPITRACE_CALL_Mrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = *a3;
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
@@ -4449,18 +4459,18 @@ int MT_NAME(MPI_Parrived)(MT_Request a0, int a1, int *a2)
     return rc;
 }
 
-int MT_NAME(MPI_Pcontrol)(const int a0)
+int MT_NAME(MPI_Pcontrol)(int level, long i0, long i1, long i2, long i3, long i4, double d0, double d1, double d2, double d3, double d4, double d5, double d6, double d7)
 {
-    typedef int (*real_fn)(const int);
+    typedef int (*real_fn)(int, ...);
     struct mt_call call;
     if (mt_enter(&call, MPITRACE_CALL_Pcontrol, MT_HERE) == MT_FORWARD) {
-        return ((real_fn)call.real)(a0);
+        return ((real_fn)call.real)(level, i0, i1, i2, i3, i4, d0, d1, d2, d3, d4, d5, d6, d7);
     }
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0);
+    int rc = ((real_fn)call.real)(level, i0, i1, i2, i3, i4, d0, d1, d2, d3, d4, d5, d6, d7);
     mt_stop(&call);
     mt_leave(&call, rc != MT_SUCCESS);
-    mt_life_pcontrol(a0);
+    mt_life_pcontrol(level);
     return rc;
 }
 
@@ -4582,7 +4592,7 @@ int MT_NAME(MPI_Put)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4613,7 +4623,7 @@ int MT_NAME(MPI_Raccumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4832,7 +4842,7 @@ int MT_NAME(MPI_Request_free)(MT_Request *a0)
     if (mt_enter(&call, MPITRACE_CALL_Request_free, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    struct mt_pending pending; mt_request_find(MT_U64(*a0), &pending);
+    struct mt_pending pending; mt_request_find(a0 != NULL ? MT_U64(*a0) : 0, &pending);
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
@@ -4868,7 +4878,7 @@ int MT_NAME(MPI_Rget)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4886,7 +4896,7 @@ int MT_NAME(MPI_Rget_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a8, MT_U64(a9));
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4904,7 +4914,7 @@ int MT_NAME(MPI_Rput)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -5093,8 +5103,7 @@ int MT_NAME(MPI_Sendrecv)(const void *a0, int a1, MT_Datatype a2, int a3, int a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_recv(&call, a10, status, a7);
+        mt_body_sendrecv(&call, a10, a3, a1, a2, status, a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5112,8 +5121,7 @@ int MT_NAME(MPI_Sendrecv_replace)(void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_recv(&call, a7, status, a2);
+        mt_body_sendrecv(&call, a7, a3, a1, a2, status, a2);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5194,7 +5202,9 @@ int MT_NAME(MPI_Session_finalize)(MT_Session *a0)
     if (mt_enter(&call, MPITRACE_CALL_Session_finalize, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    MT_NAME(session_end)(*a0);
+    if (a0 != NULL) {
+        MT_NAME(session_end)(*a0);
+    }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
@@ -5349,12 +5359,12 @@ int MT_NAME(MPI_Start)(MT_Request *a0)
     if (mt_enter(&call, MPITRACE_CALL_Start, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    MT_Request started = *a0;
+    uint64_t started = a0 != NULL ? MT_U64(*a0) : 0;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_request_activate(&call, MT_U64(started));
+        mt_request_activate(&call, started);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6262,7 +6272,7 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
     if (mt_enter(&call, MPITRACE_CALL_Test, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2);
     }
-    MT_Status own; MT_Status *status = a2 != MT_STATUS_IGNORE ? a2 : &own; struct mt_pending pending; mt_request_find(MT_U64(*a0), &pending);
+    MT_Status own; MT_Status *status = a2 != MT_STATUS_IGNORE ? a2 : &own; struct mt_pending pending; mt_request_find(a0 != NULL ? MT_U64(*a0) : 0, &pending);
     mt_go_request(&call, &pending);
     int rc = ((real_fn)call.real)(a0, a1, status);
     mt_stop(&call);
@@ -6270,6 +6280,9 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
         if (*a1 != 0) {
             mt_body_completed(&call, &pending, status);
         }
+    }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_failed(&call, &pending, a0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6328,6 +6341,9 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
             mt_body_array_one(&call, &array, *a2, status);
         }
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_array_failed(&call, &array, a1);
+    }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6347,6 +6363,9 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_array_some(&call, &array, *a2, a3);
+    }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_array_failed(&call, &array, a1);
     }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
@@ -6691,7 +6710,7 @@ int MT_NAME(MPI_Type_free)(MT_Datatype *a0)
     if (mt_enter(&call, MPITRACE_CALL_Type_free, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0);
     }
-    MT_Datatype freed = *a0;
+    MT_Datatype freed = a0 != NULL ? *a0 : MT_DATATYPE_NULL;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
@@ -7063,12 +7082,15 @@ int MT_NAME(MPI_Wait)(MT_Request *a0, MT_Status *a1)
     if (mt_enter(&call, MPITRACE_CALL_Wait, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
-    MT_Status own; MT_Status *status = a1 != MT_STATUS_IGNORE ? a1 : &own; struct mt_pending pending; mt_request_find(MT_U64(*a0), &pending);
+    MT_Status own; MT_Status *status = a1 != MT_STATUS_IGNORE ? a1 : &own; struct mt_pending pending; mt_request_find(a0 != NULL ? MT_U64(*a0) : 0, &pending);
     mt_go_request(&call, &pending);
     int rc = ((real_fn)call.real)(a0, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_completed(&call, &pending, status);
+    }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_failed(&call, &pending, a0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7111,6 +7133,9 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
             mt_body_array_one(&call, &array, *a2, status);
         }
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_array_failed(&call, &array, a1);
+    }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7130,6 +7155,9 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_array_some(&call, &array, *a2, a3);
+    }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_body_array_failed(&call, &array, a1);
     }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
@@ -7751,7 +7779,7 @@ int MT_NAME(MPI_Accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8670,7 +8698,7 @@ int MT_NAME(MPI_Get_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8687,7 +8715,7 @@ int MT_NAME(MPI_Get_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a8, MT_U64(a9));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8928,7 +8956,7 @@ int MT_NAME(MPI_Imrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3,
     if (mt_enter(&call, MPITRACE_CALL_Imrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message taken = *a3;
+    MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
@@ -9199,8 +9227,11 @@ int MT_NAME(MPI_Isendrecv_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        if (a3 == MT_PROC_NULL) {
+            mt_count_comm(&call, MT_U64(a10));
+        }
         mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_irecv(&call, a10, a8, a6, a7, a11);
+        mt_body_posted(&call, a10, a8, a6, a7, a11);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9217,8 +9248,11 @@ int MT_NAME(MPI_Isendrecv_replace_c)(void *a0, MT_Count a1, MT_Datatype a2, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        if (a3 == MT_PROC_NULL) {
+            mt_count_comm(&call, MT_U64(a7));
+        }
         mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_irecv(&call, a7, a5, a1, a2, a8);
+        mt_body_posted(&call, a7, a5, a1, a2, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9248,7 +9282,7 @@ int MT_NAME(MPI_Mrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3, 
     if (mt_enter(&call, MPITRACE_CALL_Mrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = *a3;
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
@@ -9510,7 +9544,7 @@ int MT_NAME(MPI_Put_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9527,7 +9561,7 @@ int MT_NAME(MPI_Raccumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9710,7 +9744,7 @@ int MT_NAME(MPI_Rget_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9728,7 +9762,7 @@ int MT_NAME(MPI_Rget_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a8, MT_U64(a9));
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9746,7 +9780,7 @@ int MT_NAME(MPI_Rput_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a1, MT_U64(a2));
+        mt_count_moved(&call, a5, MT_U64(a6));
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9935,8 +9969,7 @@ int MT_NAME(MPI_Sendrecv_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_recv(&call, a10, status, a7);
+        mt_body_sendrecv(&call, a10, a3, a1, a2, status, a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9954,8 +9987,7 @@ int MT_NAME(MPI_Sendrecv_replace_c)(void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_recv(&call, a7, status, a2);
+        mt_body_sendrecv(&call, a7, a3, a1, a2, status, a2);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

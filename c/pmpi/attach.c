@@ -183,6 +183,10 @@ static void mt_attach_once(void)
     mt_cold_lock();
     if (!mt_attached) {
         mt_attach_find();
+        if (mt_real_mpi[MPITRACE_CALL_Init] == NULL) {
+            mt_cold_unlock();
+            return; /* no MPI is here yet: look again at the next call */
+        }
         mt_process.family = mt_attach_family();
         mt_ops.forward = mt_attach_forward;
         mt_ops.caller = mt_module_caller;
@@ -196,7 +200,7 @@ static void mt_attach_once(void)
             table = mt_table_openmpi;
         } else if (mt_process.family == MPITRACE_MPI_FAMILY_MPICH) {
             table = mt_table_mpich;
-        } else if (mt_real_mpi[MPITRACE_CALL_Init] != NULL) {
+        } else {
             mt_say("this MPI library is not known (%s): nothing is measured; "
                    "known are Open MPI 4 and 5 and the MPICH ABI family",
                    mt_process.mpi_version[0] != '\0' ? mt_process.mpi_version
@@ -208,6 +212,14 @@ static void mt_attach_once(void)
     mt_cold_unlock();
 }
 
+/* MPI_Initialized and MPI_Finalized where there is no MPI: programs that look
+ * whether these symbols exist find ours. */
+static int mt_attach_absent(int *flag)
+{
+    *flag = 0;
+    return 0;
+}
+
 /* Called by an entry whose slot is empty; returns where to jump. A function
  * that the MPI library lacks ends the program as the dynamic linker would have
  * ended it without us. */
@@ -215,6 +227,10 @@ void *mt_attach(uint32_t id, bool by_pmpi_name)
 {
     mt_attach_once();
     void *target = by_pmpi_name ? mt_slots_pmpi[id] : mt_slots_mpi[id];
+    if (target == NULL && !mt_attached &&
+        (id == MPITRACE_CALL_Initialized || id == MPITRACE_CALL_Finalized)) {
+        target = (void *)mt_attach_absent;
+    }
     if (target == NULL) {
         fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s%s\n",
                 program_invocation_name, by_pmpi_name ? "P" : "",

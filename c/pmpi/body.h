@@ -37,6 +37,26 @@ MT_INLINE void mt_body_recv(struct mt_call *call, MT_Comm comm,
     }
 }
 
+/* One call that sends and receives counts once for its communicator. */
+MT_INLINE void mt_body_sendrecv(struct mt_call *call, MT_Comm comm, int dest,
+                                int64_t count, MT_Datatype sendtype,
+                                const MT_Status *status, MT_Datatype recvtype)
+{
+    if (mt_unlikely(dest == MT_PROC_NULL)) {
+        mt_body_recv(call, comm, status, recvtype);
+        return;
+    }
+    mt_count_sent(call, MT_U64(comm), dest, count, MT_U64(sendtype));
+    if (mt_likely(status->source != MT_PROC_NULL)) {
+        int64_t bytes = mt_status_bytes(status);
+        call->bytes += (uint64_t)bytes;
+        mt_count_arrived(call->shard, call->id,
+                         mt_comm(call->shard, MT_U64(comm)), status->source,
+                         (uint64_t)bytes,
+                         mt_type(call->shard, MT_U64(recvtype))->index);
+    }
+}
+
 MT_INLINE void mt_body_isend(struct mt_call *call, MT_Comm comm, int dest,
                              int64_t count, MT_Datatype type,
                              const MT_Request *request)
@@ -51,20 +71,29 @@ MT_INLINE void mt_body_isend(struct mt_call *call, MT_Comm comm, int dest,
                       call->bytes - before, MT_U64(type));
 }
 
+/* Follows a receive; the call itself is counted by the caller. */
+MT_INLINE void mt_body_posted(struct mt_call *call, MT_Comm comm, int source,
+                              int64_t count, MT_Datatype type,
+                              const MT_Request *request)
+{
+    uint16_t kind = MT_REQUEST_RECV;
+    if (mt_unlikely(source == MT_PROC_NULL)) {
+        kind |= MT_REQUEST_PEERLESS;
+    }
+    mt_request_insert(
+        call, MT_U64(*request), kind, MT_U64(comm), source,
+        (uint64_t)(count * mt_type(call->shard, MT_U64(type))->size),
+        MT_U64(type));
+}
+
 MT_INLINE void mt_body_irecv(struct mt_call *call, MT_Comm comm, int source,
                              int64_t count, MT_Datatype type,
                              const MT_Request *request)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_type_cached *t = mt_type(shard, MT_U64(type));
-    uint16_t kind = MT_REQUEST_RECV;
-    if (mt_unlikely(source == MT_PROC_NULL)) {
-        kind |= MT_REQUEST_PEERLESS;
-    }
-    shard->type_totals[t->index].calls++;
+    shard->type_totals[mt_type(shard, MT_U64(type))->index].calls++;
     mt_count_comm(call, MT_U64(comm));
-    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), source,
-                      (uint64_t)(count * t->size), MT_U64(type));
+    mt_body_posted(call, comm, source, count, type, request);
 }
 
 /* A persistent request is made; its payload counts when it is started. */
@@ -117,11 +146,38 @@ MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
                                  const MT_Request *requests, bool failed)
 {
     for (int i = 0; i < array->n; i++) {
-        if (mt_unlikely(failed) &&
-            MT_U64(requests[i]) == array->pending[i].handle) {
-            continue;
+        if (mt_unlikely(failed)) {
+            if (MT_U64(requests[i]) == array->pending[i].handle) {
+                continue;
+            }
+            if (array->statuses[i].error != MT_SUCCESS) {
+                mt_request_fail(call, &array->pending[i]);
+                continue;
+            }
         }
         mt_body_completed(call, &array->pending[i], &array->statuses[i]);
+    }
+}
+
+/* After a failure of a call that completes some: what lost its handle. */
+MT_INLINE void mt_body_array_failed(struct mt_call *call,
+                                    struct mt_array *array,
+                                    const MT_Request *requests)
+{
+    for (int i = 0; i < array->n; i++) {
+        if (MT_U64(requests[i]) != array->pending[i].handle) {
+            mt_request_fail(call, &array->pending[i]);
+        }
+    }
+}
+
+/* The same for a single request. */
+MT_INLINE void mt_body_failed(struct mt_call *call,
+                              const struct mt_pending *pending,
+                              const MT_Request *request)
+{
+    if (request != NULL && MT_U64(*request) != pending->handle) {
+        mt_request_fail(call, pending);
     }
 }
 

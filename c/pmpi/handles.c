@@ -94,6 +94,9 @@ static bool mt_describe_type(uint64_t handle, struct mt_type_facts *facts_p)
     MT_Datatype type = (MT_Datatype)(uintptr_t)handle;
     char name[256] = "";
     int length = 0, small = 0;
+    if (type == MT_DATATYPE_NULL) {
+        return false; /* legal where MPI ignores the argument */
+    }
     if (MT_HAS(Type_size_x)) {
         MT_Count size = 0;
         if (MT_PMPI(Type_size_x, MT_Datatype, MT_Count *)(type, &size) !=

@@ -23,7 +23,7 @@ static ssize_t mt_file_text(const char *path, char *text, size_t size)
 }
 
 /* Field 22 of /proc/PID/stat; the name in field 2 may hold anything. */
-static unsigned long long mt_start_of(unsigned pid)
+unsigned long long mt_start_of(unsigned pid)
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);

@@ -64,6 +64,7 @@ static const char *mt_life_build(void)
     mt_ops.module = mt_module_index;
     mt_ops.step = mt_unwind_step;
     mt_ops.stack = mt_unwind_stack;
+    mt_ops.inside = mt_unwind_inside;
     mt_ops.grow = mt_shard_grow;
     mt_ops.type_find = mt_registry_type;
     mt_ops.comm_find = mt_registry_comm;
@@ -144,6 +145,7 @@ bool mt_life_init_enter(void)
         return false;
     }
     struct mt_seg_header *h = mt_process.header;
+    mt_nodefile_attach();
     mt_clock_measure(h);
     mt_segment_pair();
     mt_life_calibrate();
@@ -159,7 +161,6 @@ static void mt_life_running(const struct mt_family_ops *ops)
     struct mt_seg_header *h = mt_process.header;
     mt_family = ops;
     ops->query_thread_level();
-    mt_nodefile_attach();
     mt_knobs_warn_unknown();
     if (mt_process.world_rank <= 0) {
         mt_attach_report_unknown();

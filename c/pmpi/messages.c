@@ -2,7 +2,7 @@
  * not: a small table carries it from one to the other. */
 #include "state.h"
 
-enum { MT_MESSAGE_SLOTS = 256 };
+enum { MT_MESSAGE_SLOTS = 1024 };
 
 static uint64_t mt_message_handles[MT_MESSAGE_SLOTS];
 static uint64_t mt_message_comms[MT_MESSAGE_SLOTS];

@@ -35,9 +35,12 @@ static bool mt_control_add(uint32_t attached, uint32_t left,
     const char *directory, *file;
     char path[600];
     mt_segment_path(&directory, &file);
+    if (directory[0] == '\0') {
+        return false;
+    }
     snprintf(path, sizeof(path), "%s/control", directory);
     int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (directory[0] == '\0' || fd < 0) {
+    if (fd < 0) {
         return false;
     }
     struct mt_control *c = MAP_FAILED;
@@ -241,25 +244,50 @@ static bool mt_nodefile_name(const char *path, const char *kind)
     return named;
 }
 
-/* Appends one segment file, if it is ours and whole. */
+/* A segment that nobody writes any more: its process has left or is dead. A
+ * live one, between MPI_Init and its end, stays where it is. */
+static bool mt_finished(const struct mt_seg_header *h)
+{
+    bool left = h->state == MPITRACE_STATE_EXITED ||
+                h->state == MPITRACE_STATE_EXITED_EARLY;
+    return left || h->pid_namespace != mt_process.header->pid_namespace ||
+           mt_start_of(h->pid) != h->pid_start;
+}
+
+/* Opens a segment of ours by name; -1 with errno. */
+static int mt_segment_reopen(int directory, const char *name,
+                             struct statx *st_p)
+{
+    int in = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (in >= 0 && (!mt_stat(in, "", AT_EMPTY_PATH, st_p) ||
+                    st_p->stx_uid != geteuid() ||
+                    st_p->stx_size < sizeof(struct mt_seg_header))) {
+        close(in);
+        errno = ENOENT; /* not a segment of ours: as if it were not there */
+        return -1;
+    }
+    return in;
+}
+
+/* Appends one segment file, if it is finished; false: it could not be read or
+ * written, and nothing may be removed. */
 static bool mt_nodefile_append(int fd, int directory, const char *name)
 {
     struct statx st;
-    int in = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int in = mt_segment_reopen(directory, name, &st);
     if (in < 0) {
-        return true;
+        return errno == ENOENT;
     }
-    bool done = true;
-    if (mt_stat(in, "", AT_EMPTY_PATH, &st) && st.stx_uid == geteuid() &&
-        st.stx_size >= sizeof(struct mt_seg_header)) {
-        size_t size = st.stx_size;
-        uint8_t *copy = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (copy != MAP_FAILED) {
-            ssize_t n = pread(in, copy, size, 0);
-            done = n > 0 && mt_record_write(fd, copy, (size_t)n);
-            munmap(copy, size);
-        }
+    size_t size = st.stx_size;
+    uint8_t *copy = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool done = false;
+    if (copy != MAP_FAILED) {
+        ssize_t n = pread(in, copy, size, 0);
+        done = n >= (ssize_t)sizeof(struct mt_seg_header) &&
+               (!mt_finished((const void *)copy) ||
+                mt_record_write(fd, copy, (size_t)n));
+        munmap(copy, size);
     }
     close(in);
     return done;
@@ -298,8 +326,17 @@ static bool mt_each_segment(int directory,
 
 static bool mt_remove_one(int fd, int directory, const char *name)
 {
+    struct statx st;
+    struct mt_seg_header h;
+    int in = mt_segment_reopen(directory, name, &st);
     (void)fd;
-    return unlinkat(directory, name, 0) == 0;
+    if (in < 0) {
+        return false;
+    }
+    bool finished =
+        pread(in, &h, sizeof(h), 0) == sizeof(h) && mt_finished(&h);
+    close(in);
+    return finished && unlinkat(directory, name, 0) == 0;
 }
 
 /* What this process knows of the whole job is only its own rank; the line is
@@ -336,8 +373,8 @@ static void mt_nodefile_all(const char *job_directory)
         mt_nodefile_failed(job_directory);
         unlink(path);
     } else {
-        if (strcmp(mt_process.knobs.keep_segments, "1") != 0) {
-            mt_each_segment(directory, mt_remove_one, -1);
+        if (strcmp(mt_process.knobs.keep_segments, "1") != 0 &&
+            mt_each_segment(directory, mt_remove_one, -1)) {
             snprintf(control, sizeof(control), "%s/control", job_directory);
             unlink(control);
             rmdir(job_directory);
@@ -383,15 +420,15 @@ void mt_nodefile_leave(void)
     if (mt_output[0] == '\0') {
         return; /* MPI_Init has not returned: the segment stays */
     }
-    if ((mt_process.header->flags & MPITRACE_HEADER_FLAG_PRIVATE) != 0) {
+    bool private = (mt_process.header->flags & MPITRACE_HEADER_FLAG_PRIVATE) != 0;
+    if (private || !mt_control_add(0, 1, &now)) {
+        /* no segment that others could see, or its directory was removed */
         if (mt_nodefile_self("")) {
             mt_nodefile_tell();
         } else {
             mt_nodefile_failed("this process only, and is lost");
         }
-        return;
-    }
-    if (mt_control_add(0, 1, &now) && now.left == now.attached) {
+    } else if (now.left == now.attached) {
         mt_nodefile_all(directory);
     }
 }

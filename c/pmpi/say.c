@@ -1,10 +1,14 @@
 /* say.c: the only place that writes to stderr, and the lock of the cold
  * paths. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "state.h"
@@ -23,6 +27,23 @@ void mt_cold_unlock(void)
     __atomic_store_n(&mt_cold_held, 0, __ATOMIC_RELEASE);
 }
 
+/* Writes to stderr. Where nobody reads it any more (2>&1 | head) the SIGPIPE of
+ * our own line must not end the program: it is held back and taken away. */
+static void mt_say_write(const char *line, size_t n)
+{
+    sigset_t pipe, before, pending;
+    static const struct timespec now = {0, 0};
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    sigprocmask(SIG_BLOCK, &pipe, &before); /* of this thread */
+    if (write(STDERR_FILENO, line, n) < 0 && errno == EPIPE &&
+        sigismember(&pending, SIGPIPE) == 0) {
+        sigtimedwait(&pipe, NULL, &now);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
 static void mt_say_list(const char *format, va_list list)
 {
     char line[512] = "mpitrace: ";
@@ -35,8 +56,7 @@ static void mt_say_list(const char *format, va_list list)
         used = sizeof(line) - 2;
     }
     line[used] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, used + 1);
-    (void)written; /* nothing is left to tell it to */
+    mt_say_write(line, used + 1);
 }
 
 void mt_say(const char *format, ...)

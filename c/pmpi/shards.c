@@ -2,6 +2,7 @@
  * thread ends. A shard that comes back keeps its figures and goes to the next
  * new thread, so programs that make threads for every step stay within
  * MT_SHARDS_MAX; threads beyond that share the last one. */
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -25,6 +26,7 @@ static uint32_t mt_shard_count;
  * glibc 2.18, unlike pthread_key_create. */
 extern int __cxa_thread_atexit_impl(void (*destroy)(void *), void *object,
                                     void *dso);
+extern void *__libc_stack_end;
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
 /* A section of the segment, or private memory that nobody reads when the
@@ -145,8 +147,18 @@ static struct mt_shard *mt_shard_free(void)
     return NULL;
 }
 
+/* Where the frames of this thread end: glibc keeps a thread's descriptor at the
+ * top of its stack; the first thread's stack begins at __libc_stack_end. */
+static uintptr_t mt_stack_top(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    uintptr_t self = (uintptr_t)pthread_self();
+    return self > here ? self : (uintptr_t)__libc_stack_end;
+}
+
 struct mt_shard *mt_shard_attach(void)
 {
+    mt_tls.stack_end = mt_stack_top();
     mt_cold_lock();
     struct mt_shard *shard = NULL;
     if (mt_process.header != NULL) {

@@ -74,6 +74,7 @@ void mt_module_each_symbol(uintptr_t address,
 /* unwind.c */
 uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
                          uint32_t *span_p);
+bool mt_unwind_inside(uintptr_t frame, uintptr_t guard);
 void mt_unwind_stack(uintptr_t address, uintptr_t frame,
                      struct mt_stack *stack_p);
 
@@ -132,6 +133,7 @@ void mt_clock_calibrate(struct mt_seg_header *h, struct mt_shard *scratch,
 void mt_job_identify(struct mt_seg_header *header);
 const char *mt_process_executable(void);
 unsigned long long mt_process_start(void);
+unsigned long long mt_start_of(unsigned pid); /* 0: no such process */
 
 /* nodefile.c */
 void mt_nodefile_attach(void);

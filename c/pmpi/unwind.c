@@ -49,6 +49,36 @@ uintptr_t mt_unwind_step(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
     return 0;
 }
 
+struct mt_inside_search {
+    uintptr_t frame, guard;
+    bool library; /* a frame of an MPI library lies between them */
+    bool passed;  /* the stack could be followed beyond the guard */
+};
+
+static _Unwind_Reason_Code mt_inside_visit(struct _Unwind_Context *c, void *arg)
+{
+    struct mt_inside_search *s = arg;
+    uintptr_t cfa = _Unwind_GetCFA(c);
+    if (cfa >= s->guard) {
+        s->passed = true;
+        return _URC_END_OF_STACK;
+    }
+    /* program counters of frames outside the wrapper that was entered */
+    if (cfa >= s->frame &&
+        mt_module_caller(_Unwind_GetIP(c)) == MT_CALLER_LIBRARY) {
+        s->library = true;
+        return _URC_END_OF_STACK;
+    }
+    return _URC_NO_REASON;
+}
+
+bool mt_unwind_inside(uintptr_t frame, uintptr_t guard)
+{
+    struct mt_inside_search s = {.frame = frame, .guard = guard};
+    _Unwind_Backtrace(mt_inside_visit, &s);
+    return s.library || !s.passed;
+}
+
 struct mt_stack_walk {
     uintptr_t address, frame;
     struct mt_stack *stack;

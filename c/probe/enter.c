@@ -77,7 +77,8 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
         return MT_FORWARD;
     }
     call->real = mt_ops.forward(call->id, address, by_pmpi_name);
-    /* A guard below the caller is left from a call that was jumped out of. */
+    /* A guard below the caller is left from a call that was jumped out of; one
+     * above it may be. */
     bool nested = guard != 0 && frame < guard;
     if (nested && mt_ops.caller(address) == MT_CALLER_LIBRARY) {
         if (tls->shard != NULL && tls->shard->shared == 0) {
@@ -85,6 +86,7 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
         }
         return MT_FORWARD;
     }
+    nested = nested && mt_ops.inside(frame, guard);
     call->restore = nested ? guard : 0;
     tls->guard = nested ? guard : frame;
     if ((gate & MT_GATE_PAUSED) != 0) {

@@ -113,7 +113,9 @@ void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
         .start = call->stop,
         .site = call->site,
         .bytes = bytes,
-        .comm = comm != 0 ? mt_comm(shard, comm) : NULL,
+        .comm = comm != 0 || (kind & MT_REQUEST_OTHER) == 0
+                    ? mt_comm(shard, comm)
+                    : NULL,
         .peer = peer,
         .call = (uint16_t)call->id,
         .type = datatype != 0 ? (uint16_t)mt_type(shard, datatype)->index : 0,
@@ -232,6 +234,16 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
         mt_request_count(call->shard, r, call->stop, source, bytes);
     }
     mt_request_release(&p);
+}
+
+void mt_request_fail(struct mt_call *call, const struct mt_pending *pending)
+{
+    if (pending->slot >= 0 &&
+        (pending->generation & MT_GENERATION_PERSISTENT) == 0 &&
+        mt_request_take(pending)) {
+        call->shard->thread->requests_completed++;
+        mt_request_release(pending);
+    }
 }
 
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending)

@@ -77,7 +77,7 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
 {
     found_p->handle = handle;
     found_p->slot = -1;
-    if (mt_unlikely(mt_request_keys == NULL)) {
+    if (mt_unlikely(mt_request_keys == NULL || handle == 0)) {
         return;
     }
     unsigned bucket = (unsigned)(mt_hash(handle) >> 54);
@@ -107,6 +107,9 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
  * (receives), or negative where there is none: the posted ones are taken. */
 void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
                          int32_t source, int64_t bytes, bool cancelled);
+
+/* The completing call failed and took the request: nothing arrived. */
+void mt_request_fail(struct mt_call *call, const struct mt_pending *pending);
 
 /* MPI_Request_free: an active request goes on without a handle. */
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending);

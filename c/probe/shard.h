@@ -122,6 +122,7 @@ struct mt_tls {
     struct mt_shard *shard;
     void *scratch;       /* for calls on arrays of requests, see request.h */
     size_t scratch_bytes;
+    uintptr_t stack_end; /* above all frames of the thread's own stack */
 };
 
 extern _Thread_local struct mt_tls mt_tls
@@ -156,6 +157,9 @@ struct mt_ops {
      * address is frame: its return address, 0 if it cannot be told. */
     uintptr_t (*step)(uintptr_t address, uintptr_t frame, uint32_t *slot_p,
                       uint32_t *span_p);
+    /* False if the call stack shows no MPI library between the two frame
+     * addresses: the guard is left from a call that was jumped out of. */
+    bool (*inside)(uintptr_t frame, uintptr_t guard);
     void (*stack)(uintptr_t address, uintptr_t frame, struct mt_stack *stack_p);
     /* More room for a section of the shard; false: none to be had. */
     bool (*grow)(struct mt_shard *shard, uint32_t kind);

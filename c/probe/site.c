@@ -132,6 +132,14 @@ static struct mt_step *mt_step_find(struct mt_shard *shard, uintptr_t address)
     return &shard->steps[slot];
 }
 
+/* True if the next return address can be read where the step says: a frame
+ * that turns out smaller than remembered may end beyond the stack. */
+static bool mt_step_inside(const struct mt_step *s, uintptr_t frame)
+{
+    uintptr_t end = mt_tls.stack_end;
+    return frame > end || frame + s->slot + sizeof(uintptr_t) <= end;
+}
+
 /* Unwinds one frame and keeps its size; two sizes at one address: it varies.
  * Returns the return address outside, 0 if it cannot be told. */
 static uintptr_t mt_step_learn(struct mt_shard *shard, uintptr_t address,
@@ -163,7 +171,8 @@ static uintptr_t mt_step_follow(struct mt_shard *shard, uintptr_t address,
 {
     for (int i = 0; i < MT_FRAMES_MAX; i++) {
         const struct mt_step *s = mt_step_find(shard, address);
-        if (s->address != address || s->span == 0 || s->application != 0) {
+        if (s->address != address || s->span == 0 || s->application != 0 ||
+            !mt_step_inside(s, *frame_p)) {
             break;
         }
         address = *(const uintptr_t *)(*frame_p + s->slot);
@@ -188,7 +197,8 @@ static uint64_t mt_stack_follow(struct mt_shard *shard, uintptr_t address,
         if (s->address == address && s->outermost != 0) {
             break;
         }
-        if (s->address != address || s->span == 0) {
+        if (s->address != address || s->span == 0 ||
+            !mt_step_inside(s, frame)) {
             return 0;
         }
         address = *(const uintptr_t *)(frame + s->slot);

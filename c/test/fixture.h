@@ -43,6 +43,11 @@ static inline void *fixture_forward(uint32_t id, uintptr_t address, bool pmpi)
     return mt_real_mpi[id];
 }
 
+static inline bool fixture_inside(uintptr_t frame, uintptr_t guard)
+{
+    return frame < guard;
+}
+
 static inline uint32_t fixture_module(uintptr_t address)
 {
     (void)address;
@@ -96,6 +101,7 @@ static inline struct fixture *fixture_make(uint32_t site_capacity)
                              .caller = fixture_caller,
                              .forward = fixture_forward,
                              .module = fixture_module,
+                             .inside = fixture_inside,
                              .grow = fixture_grow,
                              .type_find = fixture_type,
                              .comm_find = fixture_comm_find};

@@ -16,8 +16,6 @@ func TestArguments(t *testing.T) {
 		{[]string{"./app", "clean"}, "prolog_srun", "srun", []string{"note-nodes"}},
 		{nil, "prolog_srun", "srun", []string{"note-nodes"}},
 		{[]string{"clean"}, "prolog_srun", "sh", []string{"clean"}}, // in a prolog of the user
-		{nil, "epilog_task", "slurmstepd", []string{"collect", "--idle", "--quiet"}},
-		{[]string{"collect", "--all"}, "epilog_task", "sh", []string{"collect", "--all"}},
 		{[]string{"report"}, "", "srun", []string{"report"}},
 	}
 	for _, c := range cases {

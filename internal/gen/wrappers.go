@@ -20,6 +20,7 @@ type body struct {
 	replace  map[string]string // role -> expression handed to the MPI library
 	after    string            // when counted and the call succeeded
 	always   string            // when counted, also after a failure
+	failed   string            // when counted and the call failed
 	registry string            // when it succeeded, counted or measurement paused
 }
 
@@ -60,19 +61,19 @@ var bodies = map[string]body{
 		before:  statusIn,
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_recv(&call, {comm}, status, {recvtype});",
+		after:   "mt_body_sendrecv(&call, {comm}, {dest}, {sendcount}, {sendtype}, status, {recvtype});",
 	},
 	"isendrecv": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_irecv(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
+		after:   "if ({dest} == MT_PROC_NULL) {\n            mt_count_comm(&call, MT_U64({comm}));\n        }\n        mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_posted(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
 	},
 	"mrecv": {
-		before:  statusIn + " MT_Message taken = *{message};",
+		before:  statusIn + " MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
 		replace: map[string]string{"status": "status"},
 		after:   "mt_body_recv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), status, {recvtype});",
 	},
 	"imrecv": {
-		before: "MT_Message taken = *{message};",
+		before: "MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
 		after:  "mt_body_irecv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, {recvcount}, {recvtype}, {request});",
 	},
 	"probe": {
@@ -80,29 +81,33 @@ var bodies = map[string]body{
 		after:   "mt_count_comm(&call, MT_U64({comm}));",
 	},
 	"mprobe": {
-		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_count_comm(&call, MT_U64({comm}));\n        mt_message_put(MT_U64(*{message}), MT_U64({comm}));",
+		publish:  "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:    "mt_count_comm(&call, MT_U64({comm}));",
+		registry: "mt_message_put(MT_U64(*{message}), MT_U64({comm}));",
 	},
 	"improbe": {
-		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_count_comm(&call, MT_U64({comm}));\n        if (*{flag} != 0) {\n            mt_message_put(MT_U64(*{message}), MT_U64({comm}));\n        }",
+		publish:  "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
+		after:    "mt_count_comm(&call, MT_U64({comm}));",
+		registry: "if (*{flag} != 0) {\n            mt_message_put(MT_U64(*{message}), MT_U64({comm}));\n        }",
 	},
 	"start": {
-		before: "MT_Request started = *{request};",
-		after:  "mt_request_activate(&call, MT_U64(started));",
+		before: "uint64_t started = {request} != NULL ? MT_U64(*{request}) : 0;",
+		after:  "mt_request_activate(&call, started);",
 	},
 	"startall": {
 		after: "for (int i = 0; i < {nrequests}; i++) {\n            mt_request_activate(&call, MT_U64({requests}[i]));\n        }",
 	},
 	"wait": {
+		failed:  "mt_body_failed(&call, &pending, {request});",
 		publish: "mt_go_request(&call, &pending);",
-		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
 		after:   "mt_body_completed(&call, &pending, status);",
 	},
 	"test": {
+		failed:  "mt_body_failed(&call, &pending, {request});",
 		publish: "mt_go_request(&call, &pending);",
-		before:  statusIn + " struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status);\n        }",
 	},
@@ -119,31 +124,35 @@ var bodies = map[string]body{
 		always:  "if (rc != MT_SUCCESS || *{flag} != 0) {\n            mt_body_array_all(&call, &array, {requests}, rc != MT_SUCCESS);\n        }",
 	},
 	"waitany": {
+		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
 	},
 	"testany": {
+		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
 	},
 	"waitsome": {
+		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
 	},
 	"testsome": {
+		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices});",
 	},
 	"request_free": {
-		before: "struct mt_pending pending; mt_request_find(MT_U64(*{request}), &pending);",
+		before: "struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		after:  "mt_request_forget(&call, &pending);",
 	},
 	"cancel": {
@@ -160,11 +169,11 @@ var bodies = map[string]body{
 	},
 	"rma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_count_moved(&call, {sendcount}, MT_U64({sendtype}));",
+		after:   "mt_count_moved(&call, {targetcount}, MT_U64({targettype}));",
 	},
 	"rrma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_count_moved(&call, {sendcount}, MT_U64({sendtype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+		after:   "mt_count_moved(&call, {targetcount}, MT_U64({targettype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
 	},
 	"rma_sync": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), -1, -1);",
@@ -183,14 +192,14 @@ var bodies = map[string]body{
 		registry: "MT_NAME(comm_duplicated)({comm}, *{newcomm}, {id});",
 	},
 	"comm_free": {
-		before:   "MT_Comm freed = *{comm_p};",
+		before:   "MT_Comm freed = {comm_p} != NULL ? *{comm_p} : MT_COMM_NULL;",
 		publish:  "mt_go_peer(&call, MT_U64(freed), -1, -1);",
 		registry: "mt_registry_comm_free(MT_U64(freed));",
 	},
 	"comm_set_name": {registry: "mt_registry_comm_name(MT_U64({comm}), {name});"},
 	"type_new":      {registry: "mt_registry_type_made(MT_U64(*{newtype}), {id});"},
 	"type_free": {
-		before:   "MT_Datatype freed = *{type_p};",
+		before:   "MT_Datatype freed = {type_p} != NULL ? *{type_p} : MT_DATATYPE_NULL;",
 		registry: "mt_registry_type_free(MT_U64(freed));",
 	},
 	"abort": {before: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
@@ -199,7 +208,7 @@ var bodies = map[string]body{
 		registry: "MT_NAME(session_begin)(*{session_p});\n        mt_life_session_begin(&MT_NAME(family));",
 	},
 	"session_finalize": {
-		before:   "MT_NAME(session_end)(*{session_p});",
+		before:   "if ({session_p} != NULL) {\n        MT_NAME(session_end)(*{session_p});\n    }",
 		registry: "mt_life_session_end();",
 	},
 }
@@ -324,12 +333,12 @@ func (c *call) argument(role string) string {
 		if _, ok := c.byRole(role); !ok {
 			return c.argument("send" + role[4:])
 		}
-	case "sendcount", "sendtype": // Fetch_and_op, Compare_and_swap: one element
+	case "targetcount", "targettype": // Fetch_and_op, Compare_and_swap: one element
 		if _, ok := c.byRole(role); !ok {
-			if role == "sendcount" {
+			if role == "targetcount" {
 				return "1"
 			}
-			return c.argument("type")
+			return c.argument("sendtype")
 		}
 	case "filecount":
 		if _, ok := c.byRole(role); !ok {
@@ -397,6 +406,8 @@ func (a *api) emitWrappers() []byte {
 			c.writeInit(&b, "mt_life_init_exit(&MT_NAME(family), rc != MT_SUCCESS);")
 		case "finalize":
 			c.writeFinalize(&b)
+		case "pcontrol":
+			c.writePcontrol(&b)
 		default:
 			c.write(&b)
 		}
@@ -464,13 +475,13 @@ func (c *call) write(b *bytes.Buffer) {
 	if p.after != "" {
 		fmt.Fprintf(b, "    if (mt_likely(call.shard != NULL && %s)) {\n        %s\n    }\n", ok, c.fill(p.after))
 	}
+	if p.failed != "" {
+		fmt.Fprintf(b, "    if (mt_unlikely(call.shard != NULL && %s)) {\n        %s\n    }\n", failed, c.fill(p.failed))
+	}
 	if strings.Contains(p.before, "array_begin") {
 		b.WriteString("    MT_NAME(array_end)(&array);\n")
 	}
 	fmt.Fprintf(b, "    %s(&call, %s);\n", leave, failed)
-	if c.Class == "pcontrol" {
-		b.WriteString("    mt_life_pcontrol(a0);\n")
-	}
 	b.WriteString("    return rc;\n}\n")
 }
 
@@ -483,4 +494,21 @@ func (c *call) writeInit(b *bytes.Buffer, exit string) {
 func (c *call) writeFinalize(b *bytes.Buffer) {
 	c.open(b)
 	fmt.Fprintf(b, "    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n    mt_life_finalize_enter();\n    mt_go(&call);\n    int rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n    mt_leave(&call, rc != MT_SUCCESS);\n    mt_life_finalize_exit(rc != MT_SUCCESS);\n    return rc;\n}\n", c.argument("id"), c.forwardArgs(nil), c.forwardArgs(nil))
+}
+
+// writePcontrol emits MPI_Pcontrol. Its variable arguments are for a tool behind
+// us: all registers that can carry one are taken and handed on.
+func (c *call) writePcontrol(b *bytes.Buffer) {
+	const integers, doubles = 5, 8
+	var params, args []string
+	for i := range integers {
+		params = append(params, fmt.Sprintf("long i%d", i))
+		args = append(args, fmt.Sprintf("i%d", i))
+	}
+	for i := range doubles {
+		params = append(params, fmt.Sprintf("double d%d", i))
+		args = append(args, fmt.Sprintf("d%d", i))
+	}
+	all := "level, " + strings.Join(args, ", ")
+	fmt.Fprintf(b, "int MT_NAME(%s)(int level, %s)\n{\n    typedef int (*real_fn)(int, ...);\n    struct mt_call call;\n    if (mt_enter(&call, %s, MT_HERE) == MT_FORWARD) {\n        return ((real_fn)call.real)(%s);\n    }\n    mt_go(&call);\n    int rc = ((real_fn)call.real)(%s);\n    mt_stop(&call);\n    mt_leave(&call, rc != MT_SUCCESS);\n    mt_life_pcontrol(level);\n    return rc;\n}\n", c.Name, strings.Join(params, ", "), c.argument("id"), all, all)
 }

@@ -15,7 +15,7 @@ type Request struct {
 	Env     []string // the environment it would have had
 	Preload string   // absolute path of libmpishim.so
 	Set     []string // settings for the ranks, NAME=VALUE; stronger than those in Env
-	Self    string   // absolute path of mpitrace on all nodes, empty to rule out task epilogs
+	Self    string   // absolute path of mpitrace on all nodes, empty to rule out a prolog of srun
 
 	// ReadFile reads the files that a command line names; os.ReadFile if nil.
 	ReadFile func(name string) ([]byte, error)

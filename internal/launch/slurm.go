@@ -38,14 +38,12 @@ func makeSlurm(r Request) (*Plan, error) {
 			export = "ALL"
 		}
 		var kept []string
-		epilog, prolog, many := false, false, false
+		prolog, many := false, false
 		for _, o := range options {
 			switch o.name {
 			case "export":
 				export = o.value()
 				continue
-			case "task-epilog":
-				epilog = true
 			case "prolog":
 				prolog = true
 			case "multi-prog":
@@ -59,9 +57,6 @@ func makeSlurm(r Request) (*Plan, error) {
 			p.Programs = append(p.Programs, args[rest])
 		}
 		ours := []string{"--export=" + r.extendExport(export)}
-		if !epilog && !allocated && r.Self != "" {
-			ours = append(ours, "--task-epilog="+r.Self)
-		}
 		if i == 0 && !prolog && !allocated && r.Self != "" {
 			ours = append(ours, "--prolog="+r.Self)
 			p.again = slices.Concat([]string{r.Args[0]}, again, slurmAccount(args, options))
@@ -110,8 +105,8 @@ func NoteNodes(dir string, env []string) error {
 }
 
 // RecallNodes makes the nodes that NoteNodes kept those of Sweep, and removes
-// the note. The task epilog has collected there already, unless Slurm killed
-// it together with the tasks, as it does when a step is cancelled.
+// the note. (A task epilog could collect without another job, but with one,
+// even /bin/true, srun says 0 instead of 137 after some cancelled steps.)
 func (p *Plan) RecallNodes(dir string) {
 	path := filepath.Join(dir, nodesFile)
 	text, err := os.ReadFile(path)

@@ -366,11 +366,9 @@ func (s *slurm) testSbatchRefused(t *testing.T) {
 	wantLine(t, got, "inside the batch script")
 }
 
-// TestSlurmHosts: two nodes that do not share memory. srun without an
-// allocation leaves none in which other nodes could be reached afterwards:
-// there a task epilog collects, and another job on the same nodes where Slurm
-// killed it or the user has one of his own. In an allocation another step
-// reaches them.
+// TestSlurmHosts: two nodes that do not share memory. In an allocation another
+// step reaches them, without one another job on the nodes that srun's prolog
+// noted.
 func TestSlurmHosts(t *testing.T) {
 	needSlurm(t)
 	h := newHosts(t, 2)
@@ -385,16 +383,8 @@ func TestSlurmHosts(t *testing.T) {
 		for _, ending := range append(m.quiet(), "kill 0", "kill 3", "abort 1") {
 			t.Run(m.name+"/srun/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
-				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
-				got := run(t, dir, s.env, h.onIn(0, dir, traced(dir, command)...)...)
-				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
-				wantRanks(t, filepath.Join(dir, "out"), 4)
-				h.wantEmpty(t)
-			})
-			t.Run(m.name+"/no epilog/"+ending, func(t *testing.T) {
-				dir := t.TempDir()
-				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit --task-epilog=/bin/true", append([]string{program}, strings.Fields(ending)...)...)
 				s.wait(t, nodes)
+				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
 				got := run(t, dir, s.env, h.onIn(0, dir, traced(dir, command)...)...)
 				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
 				wantRanks(t, filepath.Join(dir, "out"), 4)
