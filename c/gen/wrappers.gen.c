@@ -28,7 +28,7 @@ int MT_NAME(MPI_Accumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -865,7 +865,7 @@ int MT_NAME(MPI_Comm_dup)(MT_Comm a0, MT_Comm *a1)
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
     if (rc == MT_SUCCESS) {
-        MT_NAME(comm_made)(a0, *a1, MPITRACE_CALL_Comm_dup, 0);
+        MT_NAME(comm_duplicated)(a0, *a1, MPITRACE_CALL_Comm_dup);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -882,7 +882,7 @@ int MT_NAME(MPI_Comm_dup_with_info)(MT_Comm a0, MT_Info a1, MT_Comm *a2)
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
     if (rc == MT_SUCCESS) {
-        MT_NAME(comm_made)(a0, *a2, MPITRACE_CALL_Comm_dup_with_info, 0);
+        MT_NAME(comm_duplicated)(a0, *a2, MPITRACE_CALL_Comm_dup_with_info);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1298,7 +1298,7 @@ int MT_NAME(MPI_Compare_and_swap)(const void *a0, const void *a1, void *a2, MT_D
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, 1, MT_U64(a3));
+        mt_body_rma(&call, a4, 1, a3);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1549,7 +1549,7 @@ int MT_NAME(MPI_Fetch_and_op)(const void *a0, void *a1, MT_Datatype a2, int a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, 1, MT_U64(a2));
+        mt_body_rma(&call, a3, 1, a2);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2020,11 +2020,12 @@ int MT_NAME(MPI_File_read)(MT_File a0, void *a1, int a2, MT_Datatype a3, MT_Stat
     if (mt_enter(&call, MPITRACE_CALL_File_read, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2037,11 +2038,12 @@ int MT_NAME(MPI_File_read_all)(MT_File a0, void *a1, int a2, MT_Datatype a3, MT_
     if (mt_enter(&call, MPITRACE_CALL_File_read_all, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2085,11 +2087,12 @@ int MT_NAME(MPI_File_read_at)(MT_File a0, MT_Offset a1, void *a2, int a3, MT_Dat
     if (mt_enter(&call, MPITRACE_CALL_File_read_at, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2102,11 +2105,12 @@ int MT_NAME(MPI_File_read_at_all)(MT_File a0, MT_Offset a1, void *a2, int a3, MT
     if (mt_enter(&call, MPITRACE_CALL_File_read_at_all, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2150,11 +2154,12 @@ int MT_NAME(MPI_File_read_ordered)(MT_File a0, void *a1, int a2, MT_Datatype a3,
     if (mt_enter(&call, MPITRACE_CALL_File_read_ordered, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2198,11 +2203,12 @@ int MT_NAME(MPI_File_read_shared)(MT_File a0, void *a1, int a2, MT_Datatype a3, 
     if (mt_enter(&call, MPITRACE_CALL_File_read_shared, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2327,11 +2333,12 @@ int MT_NAME(MPI_File_write)(MT_File a0, const void *a1, int a2, MT_Datatype a3, 
     if (mt_enter(&call, MPITRACE_CALL_File_write, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2344,11 +2351,12 @@ int MT_NAME(MPI_File_write_all)(MT_File a0, const void *a1, int a2, MT_Datatype 
     if (mt_enter(&call, MPITRACE_CALL_File_write_all, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2392,11 +2400,12 @@ int MT_NAME(MPI_File_write_at)(MT_File a0, MT_Offset a1, const void *a2, int a3,
     if (mt_enter(&call, MPITRACE_CALL_File_write_at, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2409,11 +2418,12 @@ int MT_NAME(MPI_File_write_at_all)(MT_File a0, MT_Offset a1, const void *a2, int
     if (mt_enter(&call, MPITRACE_CALL_File_write_at_all, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2457,11 +2467,12 @@ int MT_NAME(MPI_File_write_ordered)(MT_File a0, const void *a1, int a2, MT_Datat
     if (mt_enter(&call, MPITRACE_CALL_File_write_ordered, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2505,11 +2516,12 @@ int MT_NAME(MPI_File_write_shared)(MT_File a0, const void *a1, int a2, MT_Dataty
     if (mt_enter(&call, MPITRACE_CALL_File_write_shared, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2641,7 +2653,7 @@ int MT_NAME(MPI_Get)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2658,7 +2670,7 @@ int MT_NAME(MPI_Get_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a8, MT_U64(a9));
+        mt_body_rma(&call, a6, a8, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4592,7 +4604,7 @@ int MT_NAME(MPI_Put)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4623,7 +4635,7 @@ int MT_NAME(MPI_Raccumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4878,7 +4890,7 @@ int MT_NAME(MPI_Rget)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4896,7 +4908,7 @@ int MT_NAME(MPI_Rget_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a8, MT_U64(a9));
+        mt_body_rma(&call, a6, a8, a9);
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4914,7 +4926,7 @@ int MT_NAME(MPI_Rput)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -6284,6 +6296,9 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_failed(&call, &pending, a0);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_dropped(&pending, a0);
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -6319,6 +6334,9 @@ int MT_NAME(MPI_Testall)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
             mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
         }
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
+    }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6344,6 +6362,9 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_array_failed(&call, &array, a1);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
+    }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6366,6 +6387,9 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_array_failed(&call, &array, a1);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
     }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
@@ -7092,6 +7116,9 @@ int MT_NAME(MPI_Wait)(MT_Request *a0, MT_Status *a1)
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_failed(&call, &pending, a0);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_dropped(&pending, a0);
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -7110,6 +7137,9 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
     mt_stop(&call);
     if (call.shard != NULL) {
         mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
     }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
@@ -7136,6 +7166,9 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_array_failed(&call, &array, a1);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
+    }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7158,6 +7191,9 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_array_failed(&call, &array, a1);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        mt_body_array_dropped(&array, a1);
     }
     MT_NAME(array_end)(&array);
     mt_leave(&call, rc != MT_SUCCESS);
@@ -7779,7 +7815,7 @@ int MT_NAME(MPI_Accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8320,11 +8356,12 @@ int MT_NAME(MPI_File_read_c)(MT_File a0, void *a1, MT_Count a2, MT_Datatype a3, 
     if (mt_enter(&call, MPITRACE_CALL_File_read_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8337,11 +8374,12 @@ int MT_NAME(MPI_File_read_all_c)(MT_File a0, void *a1, MT_Count a2, MT_Datatype 
     if (mt_enter(&call, MPITRACE_CALL_File_read_all_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8371,11 +8409,12 @@ int MT_NAME(MPI_File_read_at_c)(MT_File a0, MT_Offset a1, void *a2, MT_Count a3,
     if (mt_enter(&call, MPITRACE_CALL_File_read_at_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8388,11 +8427,12 @@ int MT_NAME(MPI_File_read_at_all_c)(MT_File a0, MT_Offset a1, void *a2, MT_Count
     if (mt_enter(&call, MPITRACE_CALL_File_read_at_all_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8422,11 +8462,12 @@ int MT_NAME(MPI_File_read_ordered_c)(MT_File a0, void *a1, MT_Count a2, MT_Datat
     if (mt_enter(&call, MPITRACE_CALL_File_read_ordered_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8456,11 +8497,12 @@ int MT_NAME(MPI_File_read_shared_c)(MT_File a0, void *a1, MT_Count a2, MT_Dataty
     if (mt_enter(&call, MPITRACE_CALL_File_read_shared_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8473,11 +8515,12 @@ int MT_NAME(MPI_File_write_c)(MT_File a0, const void *a1, MT_Count a2, MT_Dataty
     if (mt_enter(&call, MPITRACE_CALL_File_write_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8490,11 +8533,12 @@ int MT_NAME(MPI_File_write_all_c)(MT_File a0, const void *a1, MT_Count a2, MT_Da
     if (mt_enter(&call, MPITRACE_CALL_File_write_all_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8524,11 +8568,12 @@ int MT_NAME(MPI_File_write_at_c)(MT_File a0, MT_Offset a1, const void *a2, MT_Co
     if (mt_enter(&call, MPITRACE_CALL_File_write_at_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8541,11 +8586,12 @@ int MT_NAME(MPI_File_write_at_all_c)(MT_File a0, MT_Offset a1, const void *a2, M
     if (mt_enter(&call, MPITRACE_CALL_File_write_at_all_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     }
+    MT_Status own; MT_Status *status = a5 != MT_STATUS_IGNORE ? a5 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a3, MT_U64(a4));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8575,11 +8621,12 @@ int MT_NAME(MPI_File_write_ordered_c)(MT_File a0, const void *a1, MT_Count a2, M
     if (mt_enter(&call, MPITRACE_CALL_File_write_ordered_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8609,11 +8656,12 @@ int MT_NAME(MPI_File_write_shared_c)(MT_File a0, const void *a1, MT_Count a2, MT
     if (mt_enter(&call, MPITRACE_CALL_File_write_shared_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own;
     mt_go(&call);
-    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a2, MT_U64(a3));
+        mt_count_file(&call, mt_status_bytes(status), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8698,7 +8746,7 @@ int MT_NAME(MPI_Get_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8715,7 +8763,7 @@ int MT_NAME(MPI_Get_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a8, MT_U64(a9));
+        mt_body_rma(&call, a6, a8, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9544,7 +9592,7 @@ int MT_NAME(MPI_Put_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9561,7 +9609,7 @@ int MT_NAME(MPI_Raccumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9744,7 +9792,7 @@ int MT_NAME(MPI_Rget_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9762,7 +9810,7 @@ int MT_NAME(MPI_Rget_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a8, MT_U64(a9));
+        mt_body_rma(&call, a6, a8, a9);
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9780,7 +9828,7 @@ int MT_NAME(MPI_Rput_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_count_moved(&call, a5, MT_U64(a6));
+        mt_body_rma(&call, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);

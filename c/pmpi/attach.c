@@ -95,7 +95,13 @@ static uint32_t mt_attach_family(void)
     int length = 0;
     int (*version)(char *, int *) =
         (int (*)(char *, int *))mt_real_pmpi[MPITRACE_CALL_Get_library_version];
-    if (version == NULL || mt_attach_symbol("MPI_Abi_get_version") != NULL) {
+    int major = -1, minor = -1; /* MPI 5.0, 20.2.1: -1 if not that ABI */
+    int (*abi)(int *, int *) =
+        (int (*)(int *, int *))mt_attach_symbol("MPI_Abi_get_version");
+    if (abi != NULL) {
+        abi(&major, &minor);
+    }
+    if (version == NULL || major > 0) {
         return MPITRACE_MPI_FAMILY_UNKNOWN;
     }
     version(text, &length);
@@ -201,10 +207,11 @@ static void mt_attach_once(void)
         } else if (mt_process.family == MPITRACE_MPI_FAMILY_MPICH) {
             table = mt_table_mpich;
         } else {
-            mt_say("this MPI library is not known (%s): nothing is measured; "
-                   "known are Open MPI 4 and 5 and the MPICH ABI family",
-                   mt_process.mpi_version[0] != '\0' ? mt_process.mpi_version
-                                                     : "it gives no version");
+            mt_say_once("this MPI library is not known (%s): nothing is measured; "
+                        "known are Open MPI 4 and 5 and the MPICH ABI family",
+                        mt_process.mpi_version[0] != '\0'
+                            ? mt_process.mpi_version
+                            : "it gives no version");
         }
         mt_attach_slots(table);
         mt_attached = true;

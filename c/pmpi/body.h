@@ -118,6 +118,14 @@ MT_INLINE void mt_body_request(struct mt_call *call, uint16_t kind,
     mt_request_insert(call, MT_U64(*request), kind, 0, -1, call->bytes, 0);
 }
 
+MT_INLINE void mt_body_rma(struct mt_call *call, int target, int64_t count,
+                           MT_Datatype type)
+{
+    if (mt_likely(target != MT_PROC_NULL)) {
+        mt_count_moved(call, count, MT_U64(type));
+    }
+}
+
 /* ---- completion ---- */
 
 MT_INLINE void mt_body_completed(struct mt_call *call,
@@ -128,6 +136,10 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
         return;
     }
     bool receive = mt_request_is_receive(pending);
+    if (mt_unlikely(receive && status->source == MT_PROC_NULL)) {
+        mt_request_fail(call, pending); /* complete, and nothing came */
+        return;
+    }
     mt_request_complete(call, pending, receive ? status->source : -1,
                         receive ? mt_status_bytes(status) : -1,
                         mt_was_cancelled(status));
@@ -178,6 +190,25 @@ MT_INLINE void mt_body_failed(struct mt_call *call,
 {
     if (request != NULL && MT_U64(*request) != pending->handle) {
         mt_request_fail(call, pending);
+    }
+}
+
+/* While measurement is paused, what completes is no longer followed. */
+MT_INLINE void mt_body_dropped(const struct mt_pending *pending,
+                               const MT_Request *request)
+{
+    if (request != NULL && MT_U64(*request) != pending->handle) {
+        mt_request_drop(pending);
+    }
+}
+
+MT_INLINE void mt_body_array_dropped(const struct mt_array *array,
+                                     const MT_Request *requests)
+{
+    for (int i = 0; i < array->n; i++) {
+        if (MT_U64(requests[i]) != array->pending[i].handle) {
+            mt_request_drop(&array->pending[i]);
+        }
     }
 }
 

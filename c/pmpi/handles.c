@@ -139,14 +139,21 @@ void MT_NAME(world_begin)(void)
     mt_world_group_held = MT_PMPI(Comm_group, MT_Comm, MT_Group *)(
                               MT_COMM_WORLD, &mt_world_group) == MT_SUCCESS;
     mt_world_identity(size, rank);
-    if (mt_describe_comm(MT_U64(MT_COMM_WORLD), &comm)) {
-        mt_registry_comm_add(&comm, 0, MPITRACE_COMM_KIND_WORLD, 0, 0,
-                             "MPI_COMM_WORLD");
-    }
-    if (mt_describe_comm(MT_U64(MT_COMM_SELF), &comm)) {
-        mt_registry_comm_add(&comm, 0, MPITRACE_COMM_KIND_SELF, 0, 0,
-                             "MPI_COMM_SELF");
-    }
+    /* the ranks of these two need no translation, which takes long in a large
+     * MPI_COMM_WORLD */
+    comm = (struct mt_comm){.handle = MT_U64(MT_COMM_WORLD), .size = size,
+                            .rank = rank, .peers = size, .identity = 1,
+                            .comparable = 1,
+                            .group = mt_registry_range_hash(0, size)};
+    mt_registry_comm_add(&comm, 0, MPITRACE_COMM_KIND_WORLD, 0, 0,
+                         "MPI_COMM_WORLD");
+    uint64_t self = mt_registry_range_hash(rank, 1);
+    comm = (struct mt_comm){.handle = MT_U64(MT_COMM_SELF), .size = 1,
+                            .peers = 1, .comparable = 1, .group = self,
+                            .identity = rank == 0,
+                            .world = mt_registry_map(self, 1, &rank)};
+    mt_registry_comm_add(&comm, 0, MPITRACE_COMM_KIND_SELF, 0, 0,
+                         "MPI_COMM_SELF");
 }
 
 void MT_NAME(world_end)(void)
@@ -278,7 +285,7 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
                           int n, const MT_Request *requests, MT_Status *given)
 {
     *array = (struct mt_array){.statuses = given};
-    if (n <= 0 || requests == NULL || call->shard == NULL) {
+    if (n <= 0 || requests == NULL) {
         return; /* nothing to follow, or the library refuses it */
     }
     size_t bytes =

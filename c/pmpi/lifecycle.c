@@ -136,6 +136,7 @@ bool mt_life_init_enter(void)
     mt_process.pid = (uint32_t)getpid();
     mt_knobs_read(&mt_process.knobs);
     mt_process.quiet = strcmp(mt_process.knobs.quiet, "1") == 0;
+    mt_say_begin();
     mt_life_stack_depth();
     mt_clock_choose(mt_process.knobs.clock);
     uint64_t begin = mt_clock_now();
@@ -328,7 +329,7 @@ void mt_life_pcontrol(int level)
 
 static void mt_life_silent(void)
 {
-    if (getenv("MPITRACE_QUIET") == NULL && mt_attach_initialized() != 0) {
+    if (mt_attach_initialized() != 0) {
         mt_say_once("MPI was used but no call came through libmpishim.so: the "
                     "program looks MPI functions up itself (dlsym), or another "
                     "library's definitions come first; nothing was measured");

@@ -308,18 +308,24 @@ static const struct mt_module *mt_module_search(
                : NULL;
 }
 
+/* The list as the loader has it now. */
+static struct mt_module_list *mt_module_fresh(void)
+{
+    struct mt_module_list *list = mt_module_changed() ? mt_module_build() : NULL;
+    if (list != NULL) {
+        __atomic_store_n(&mt_modules, list, __ATOMIC_RELEASE);
+    }
+    return __atomic_load_n(&mt_modules, __ATOMIC_ACQUIRE);
+}
+
 static const struct mt_module *mt_module_find(uintptr_t address)
 {
     struct mt_module_list *list =
         __atomic_load_n(&mt_modules, __ATOMIC_ACQUIRE);
     const struct mt_module *m =
         list != NULL ? mt_module_search(list, address) : NULL;
-    if (m == NULL && mt_module_changed()) {
-        list = mt_module_build();
-        if (list != NULL) {
-            __atomic_store_n(&mt_modules, list, __ATOMIC_RELEASE);
-            m = mt_module_search(list, address);
-        }
+    if (m == NULL && (list = mt_module_fresh()) != NULL) {
+        m = mt_module_search(list, address);
     }
     return m;
 }
@@ -347,11 +353,7 @@ unsigned mt_library_count(void)
 
 const char *mt_module_provider(const char *symbol, void **value_p)
 {
-    struct mt_module_list *list = mt_module_changed() ? mt_module_build() : NULL;
-    if (list != NULL) {
-        __atomic_store_n(&mt_modules, list, __ATOMIC_RELEASE);
-    }
-    list = __atomic_load_n(&mt_modules, __ATOMIC_ACQUIRE);
+    const struct mt_module_list *list = mt_module_fresh();
     for (unsigned i = 0; list != NULL && i < list->count; i++) {
         const struct mt_module *m = &list->modules[i];
         void *value = m->self ? NULL : mt_module_symbol(m, symbol);
@@ -449,7 +451,10 @@ uint32_t mt_module_index(uintptr_t address)
 {
     uint32_t index = 0;
     mt_cold_lock();
-    const struct mt_module *m = mt_module_find(address);
+    /* another object may have come to the place of one that is gone */
+    const struct mt_module_list *list = mt_module_fresh();
+    const struct mt_module *m =
+        list != NULL ? mt_module_search(list, address) : NULL;
     if (m != NULL) {
         index = mt_module_row(m);
     }

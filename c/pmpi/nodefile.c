@@ -64,7 +64,7 @@ void mt_nodefile_attach(void)
     char cwd[512] = ".";
     const char *output = mt_process.knobs.output;
     if (getcwd(cwd, sizeof(cwd)) == NULL) {
-        cwd[0] = '\0';
+        memcpy(cwd, ".", 2);
     }
     if (output[0] == '/') {
         snprintf(mt_output, sizeof(mt_output), "%s", output);
@@ -227,6 +227,24 @@ static int mt_nodefile_create(char *path, size_t size)
     return fd;
 }
 
+/* Gives the file a name that nothing has yet; EEXIST if something has. */
+static bool mt_nodefile_claim(const char *path, const char *name)
+{
+    if (link(path, name) == 0) {
+        return true;
+    }
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) {
+        return false;
+    }
+    /* no hard links here: reserve the name, then take it */
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return false;
+    }
+    close(fd);
+    return rename(path, name) == 0;
+}
+
 /* Gives the finished file its name: NODE.K.mtn with the first free K. */
 static bool mt_nodefile_name(const char *path, const char *kind)
 {
@@ -235,12 +253,14 @@ static bool mt_nodefile_name(const char *path, const char *kind)
     for (unsigned k = 0; k < 10000 && !named; k++) {
         snprintf(name, sizeof(name), "%s/%s%s.%u.mtn", mt_output, kind,
                  mt_process.header->node, k);
-        named = link(path, name) == 0;
+        named = mt_nodefile_claim(path, name);
         if (!named && errno != EEXIST) {
             break;
         }
     }
+    int error = errno;
     unlink(path);
+    errno = error;
     return named;
 }
 

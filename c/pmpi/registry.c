@@ -15,6 +15,7 @@ enum {
     MT_TYPE_SLOTS = 4096, /* live datatypes followed */
     MT_ID_SLOTS = 512,
     MT_WIN_SLOTS = 128,
+    MT_FREED = 1024, /* freed communicators whose records wait for reuse */
     MT_MAPS = 256,
     MT_MAP_BUDGET = 512 * 1024, /* bytes of rank maps of all communicators */
 };
@@ -44,13 +45,14 @@ struct mt_registry {
     uint32_t map_count;
     size_t map_bytes;
     uint64_t wins[MT_WIN_SLOTS], win_comms[MT_WIN_SLOTS];
-    uint32_t win_next;
     struct mt_comm other; /* stands for what could not be recorded */
     struct mt_seg_section *comm_section, *type_section;
     struct mt_seg_comm *comm_rows;
     struct mt_seg_datatype *type_rows;
     struct mt_comm *pool;
     uint32_t pool_left;
+    struct mt_comm *freed[MT_FREED]; /* a ring */
+    uint32_t freed_count;
 };
 
 struct mt_registry_ops mt_registry_ops;
@@ -84,11 +86,25 @@ bool mt_registry_init(void)
 
 /* ---- communicators ---- */
 
+static uint64_t mt_group_mix(uint64_t h, int32_t rank)
+{
+    return mt_hash(h ^ (uint32_t)rank) ^ (h >> 31);
+}
+
 uint64_t mt_registry_group_hash(const int32_t *ranks, int32_t n)
 {
     uint64_t h = (uint64_t)n;
     for (int32_t i = 0; i < n; i++) {
-        h = mt_hash(h ^ (uint32_t)ranks[i]) ^ (h >> 31);
+        h = mt_group_mix(h, ranks[i]);
+    }
+    return mt_hash(h);
+}
+
+uint64_t mt_registry_range_hash(int32_t first, int32_t n)
+{
+    uint64_t h = (uint64_t)n;
+    for (int32_t i = 0; i < n; i++) {
+        h = mt_group_mix(h, first + i);
     }
     return mt_hash(h);
 }
@@ -110,8 +126,18 @@ static uint32_t mt_id_earlier(uint64_t base, bool *full_p)
     return mt_reg->id_count[slot]++;
 }
 
+/* A record. That of a freed communicator may still be named by its requests, so
+ * it is used again only after MT_FREED others have been freed. */
 static struct mt_comm *mt_comm_allocate(void)
 {
+    if (mt_reg->freed_count >= MT_FREED) {
+        struct mt_comm **oldest = &mt_reg->freed[mt_reg->freed_count % MT_FREED];
+        struct mt_comm *c = *oldest;
+        *oldest = NULL;
+        if (c != NULL) {
+            return c;
+        }
+    }
     if (mt_reg->pool_left == 0) {
         mt_reg->pool = mt_private_bytes(128 * sizeof(struct mt_comm));
         if (mt_reg->pool == NULL) {
@@ -266,6 +292,7 @@ void mt_registry_comm_free(uint64_t handle)
             mt_reg->comm_rows[mt_reg->comms[slot]->index].freed = 1;
         }
         mt_reg->comm_handles[slot] = 1;
+        mt_reg->freed[mt_reg->freed_count++ % MT_FREED] = mt_reg->comms[slot];
         __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
     }
     mt_cold_unlock();
@@ -406,12 +433,13 @@ void mt_registry_type_free(uint64_t handle)
     mt_cold_unlock();
 }
 
-/* ---- windows: the communicator each was made on, the latest few ---- */
+/* ---- windows: the communicator each was made on; of two in one place the
+ * later one, it is only shown while a call is in progress ---- */
 
 void mt_registry_win(uint64_t win, uint64_t comm)
 {
+    uint32_t i = (uint32_t)(mt_hash(win) >> 57);
     mt_cold_lock();
-    uint32_t i = mt_reg->win_next++ % MT_WIN_SLOTS;
     mt_reg->wins[i] = win;
     mt_reg->win_comms[i] = comm;
     mt_cold_unlock();
@@ -419,10 +447,6 @@ void mt_registry_win(uint64_t win, uint64_t comm)
 
 uint64_t mt_registry_win_comm(uint64_t win)
 {
-    for (uint32_t i = 0; i < MT_WIN_SLOTS; i++) {
-        if (mt_reg->wins[i] == win) {
-            return mt_reg->win_comms[i];
-        }
-    }
-    return 0;
+    uint32_t i = (uint32_t)(mt_hash(win) >> 57);
+    return mt_reg->wins[i] == win ? mt_reg->win_comms[i] : 0;
 }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compat.h"
 #include "state.h"
 
 static uint32_t mt_cold_held;
@@ -29,6 +30,36 @@ void mt_cold_unlock(void)
 
 /* Writes to stderr. Where nobody reads it any more (2>&1 | head) the SIGPIPE of
  * our own line must not end the program: it is held back and taken away. */
+static struct statx mt_stderr; /* as it was at MPI_Init */
+
+void mt_say_begin(void)
+{
+    if (!mt_stat(STDERR_FILENO, "", AT_EMPTY_PATH, &mt_stderr)) {
+        mt_stderr.stx_mask = 0;
+    }
+}
+
+/* A program may close descriptor 2 and open a file of its own there. */
+static bool mt_say_stderr(void)
+{
+    struct statx now;
+    if (!mt_process.started) {
+        return true;
+    }
+    return mt_stderr.stx_mask != 0 &&
+           mt_stat(STDERR_FILENO, "", AT_EMPTY_PATH, &now) &&
+           now.stx_ino == mt_stderr.stx_ino &&
+           now.stx_dev_major == mt_stderr.stx_dev_major &&
+           now.stx_dev_minor == mt_stderr.stx_dev_minor;
+}
+
+static bool mt_say_quiet(void)
+{
+    const char *quiet = getenv("MPITRACE_QUIET");
+    return mt_process.started ? mt_process.quiet
+                              : quiet != NULL && strcmp(quiet, "1") == 0;
+}
+
 static void mt_say_write(const char *line, size_t n)
 {
     sigset_t pipe, before, pending;
@@ -48,7 +79,7 @@ static void mt_say_list(const char *format, va_list list)
 {
     char line[512] = "mpitrace: ";
     int n = vsnprintf(line + 10, sizeof(line) - 11, format, list);
-    if (mt_process.quiet || n < 0) {
+    if (n < 0 || mt_say_quiet() || !mt_say_stderr()) {
         return;
     }
     size_t used = 10 + (size_t)n;

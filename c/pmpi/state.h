@@ -33,7 +33,9 @@ extern struct mt_process mt_process;
 void mt_cold_lock(void);
 void mt_cold_unlock(void);
 
-/* say.c: one line on stderr that starts with "mpitrace: ", unless quiet. */
+/* say.c: notes what stderr is. */
+void mt_say_begin(void);
+/* One line on stderr that starts with "mpitrace: ", unless quiet. */
 void mt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same from rank 0 only (or where the rank is not known). */
 void mt_say_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -102,6 +104,7 @@ void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p);
 void mt_registry_type_made(uint64_t handle, uint32_t created_by);
 void mt_registry_type_free(uint64_t handle);
 uint64_t mt_registry_group_hash(const int32_t *ranks, int32_t n);
+uint64_t mt_registry_range_hash(int32_t first, int32_t n); /* first, first+1 .. */
 void mt_registry_win(uint64_t win, uint64_t comm);
 uint64_t mt_registry_win_comm(uint64_t win);
 

@@ -53,6 +53,7 @@ bool mt_conversion_of_binding(uint32_t id, uintptr_t address)
         mt_ops.caller(address) == MT_CALLER_APPLICATION) {
         return false;
     }
+    mt_tls.guard &= ~(uintptr_t)1;
     if (shard->shared == 0) {
         shard->sites[mt_site_cache_slot(address, id)] = (struct mt_site_cached){
             .address = address, .call = id, .phase = mt_phase};
@@ -69,6 +70,7 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
     uint32_t gate = __atomic_load_n(&mt_gate, __ATOMIC_ACQUIRE);
     tls->guard = guard;
     call->shard = NULL;
+    call->nested = 0;
     call->bytes = 0;
     if ((gate & MT_GATE_CLOSED) != 0) {
         if (mt_ops.forward != NULL) {

@@ -246,6 +246,15 @@ void mt_request_fail(struct mt_call *call, const struct mt_pending *pending)
     }
 }
 
+void mt_request_drop(const struct mt_pending *pending)
+{
+    if (pending->slot >= 0 &&
+        (pending->generation & MT_GENERATION_PERSISTENT) == 0 &&
+        mt_request_take(pending)) {
+        mt_request_release(pending);
+    }
+}
+
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending)
 {
     if (pending->slot < 0 || !mt_request_take(pending)) {

@@ -156,16 +156,23 @@ MT_INLINE void mt_count_collective(struct mt_call *call, uint64_t comm,
 
 /* Payload of a one-sided or file operation: size and function only; it has no
  * receiving call that could be counted on the other side. */
+MT_INLINE void mt_count_file(struct mt_call *call, int64_t bytes,
+                             uint64_t datatype)
+{
+    struct mt_shard *shard = call->shard;
+    struct mt_seg_total *t =
+        &shard->type_totals[mt_type(shard, datatype)->index];
+    t->calls++;
+    t->ticks += call->stop - call->start;
+    t->sent_bytes += (uint64_t)bytes;
+    call->bytes += (uint64_t)bytes;
+    mt_size_bin(shard, call->id, (uint64_t)bytes);
+}
+
 MT_INLINE void mt_count_moved(struct mt_call *call, int64_t count,
                               uint64_t datatype)
 {
-    const struct mt_type_cached *type = mt_type(call->shard, datatype);
-    uint64_t bytes = (uint64_t)(count * type->size);
-    struct mt_seg_total *t = &call->shard->type_totals[type->index];
-    t->calls++;
-    t->sent_bytes += bytes;
-    call->bytes += bytes;
-    mt_size_bin(call->shard, call->id, bytes);
+    mt_count_file(call, count * mt_type(call->shard, datatype)->size, datatype);
 }
 
 #endif

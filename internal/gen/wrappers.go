@@ -21,6 +21,7 @@ type body struct {
 	after    string            // when counted and the call succeeded
 	always   string            // when counted, also after a failure
 	failed   string            // when counted and the call failed
+	paused   string            // when measurement is paused
 	registry string            // when it succeeded, counted or measurement paused
 }
 
@@ -99,6 +100,7 @@ var bodies = map[string]body{
 	},
 	"wait": {
 		failed:  "mt_body_failed(&call, &pending, {request});",
+		paused:  "mt_body_dropped(&pending, {request});",
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
@@ -106,18 +108,21 @@ var bodies = map[string]body{
 	},
 	"test": {
 		failed:  "mt_body_failed(&call, &pending, {request});",
+		paused:  "mt_body_dropped(&pending, {request});",
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status);\n        }",
 	},
 	"waitall": {
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		always:  "mt_body_array_all(&call, &array, {requests}, rc != MT_SUCCESS);",
 	},
 	"testall": {
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
@@ -125,6 +130,7 @@ var bodies = map[string]body{
 	},
 	"waitany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
@@ -132,6 +138,7 @@ var bodies = map[string]body{
 	},
 	"testany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
@@ -139,6 +146,7 @@ var bodies = map[string]body{
 	},
 	"waitsome": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
@@ -146,6 +154,7 @@ var bodies = map[string]body{
 	},
 	"testsome": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
+		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_request(&call, array.pending);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
@@ -165,15 +174,17 @@ var bodies = map[string]body{
 		after: "mt_count_moved(&call, {filecount}, MT_U64({filetype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
 	},
 	"io": {
-		after: "mt_count_moved(&call, {filecount}, MT_U64({filetype}));",
+		before:  statusIn,
+		replace: map[string]string{"status": "status"},
+		after:   "mt_count_file(&call, mt_status_bytes(status), MT_U64({filetype}));",
 	},
 	"rma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_count_moved(&call, {targetcount}, MT_U64({targettype}));",
+		after:   "mt_body_rma(&call, {target}, {targetcount}, {targettype});",
 	},
 	"rrma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_count_moved(&call, {targetcount}, MT_U64({targettype}));\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+		after:   "mt_body_rma(&call, {target}, {targetcount}, {targettype});\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
 	},
 	"rma_sync": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), -1, -1);",
@@ -384,9 +395,15 @@ func (c *call) bodyOf() body {
 		if !c.has("comm") {
 			b.publish = ""
 		}
+		if strings.HasPrefix(c.Name, "MPI_Comm_dup") {
+			b.registry = "MT_NAME(comm_duplicated)({comm}, *{newcomm}, {id});"
+		}
 	case "io", "iio":
+		if c.Class == "io" && !c.has("status") { // the begin of a split collective
+			b = body{after: "mt_count_moved(&call, {filecount}, MT_U64({filetype}));"}
+		}
 		if !c.has("filecount") || !c.has("filetype") {
-			b.after = ""
+			b = body{}
 			if c.has("request") {
 				b.after = "mt_body_request(&call, MT_REQUEST_OTHER, {request});"
 			}
@@ -477,6 +494,9 @@ func (c *call) write(b *bytes.Buffer) {
 	}
 	if p.failed != "" {
 		fmt.Fprintf(b, "    if (mt_unlikely(call.shard != NULL && %s)) {\n        %s\n    }\n", failed, c.fill(p.failed))
+	}
+	if p.paused != "" {
+		fmt.Fprintf(b, "    if (mt_unlikely(call.shard == NULL)) {\n        %s\n    }\n", c.fill(p.paused))
 	}
 	if strings.Contains(p.before, "array_begin") {
 		b.WriteString("    MT_NAME(array_end)(&array);\n")
