@@ -147,3 +147,36 @@ func TestMissingFunction(t *testing.T) {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 }
+
+// TestWeakSymbol: where there is no MPI, asking whether it is initialised must
+// not end the program, although the shim makes the symbol exist.
+func TestWeakSymbol(t *testing.T) {
+	dir := t.TempDir()
+	build(t, "testdata/weak.c", "-o", filepath.Join(dir, "user"))
+	if stderr := sameAsNative(t, dir); stderr != "" {
+		t.Errorf("stderr: %q", stderr)
+	}
+}
+
+// TestStderrGone: nobody reads stderr any more when the shim names its result;
+// the SIGPIPE of that must not become the program's end.
+func TestStderrGone(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "")
+	shim, err := filepath.Abs("../../build/libmpishim.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	cmd := exec.Command(filepath.Join(dir, "user"))
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+shim, "MPITRACE_OUTPUT="+filepath.Join(dir, "result"), "MPITRACE_SEGMENT_DIR="+filepath.Join(dir, "segments"))
+	cmd.Stderr = writer
+	if err := cmd.Run(); err != nil {
+		t.Errorf("preloaded with stderr gone: %v", err)
+	}
+	writer.Close()
+	checkCalls(t, dir)
+}

@@ -90,6 +90,25 @@ func requestRows() []row {
 		},
 		wildcardRow(),
 		matchedRow(),
+		cornerRow(),
+	}
+}
+
+// cornerRow has what a tool must not look at: arguments that MPI ignores, NULL
+// pointers, failed receives (on MPICH; Open MPI calls them good), and a receive
+// that completes while measurement is paused.
+func cornerRow() row {
+	return row{
+		name: "corner", what: "MPI_NO_OP without origin, NULL requests, truncated receives, a receive that completes while paused",
+		program: "corner.c", ranks: 1,
+		want: []expectation{{
+			calls: counts{
+				"Init": 1, "Comm_set_errhandler": 1, "Win_allocate": 1, "Win_lock_all": 1, "Get_accumulate": 1, "Win_unlock_all": 1,
+				"Win_free": 1, "Irecv": 10, "Send": 9, "Wait": 10, "Start": 1, "Sendrecv": 5, "Pcontrol": 1, "Finalize": 1,
+			},
+			bytes:    counts{"Send": 360, "Sendrecv": 80, "Get_accumulate": 4},
+			requests: &requests{Started: 10, Completed: 9},
+		}},
 	}
 }
 
