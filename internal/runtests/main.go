@@ -101,7 +101,7 @@ func goTests(t *tally) {
 	}
 }
 
-var summary = regexp.MustCompile(`^(\d+) passed, (\d+) failed$`)
+var summary = regexp.MustCompile(`^(?:conformance: )?(\d+) passed, (\d+) failed$`)
 
 // conformance runs the chosen part of the MPICH suite and takes over its counts.
 func conformance(t *tally) {

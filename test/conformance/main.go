@@ -243,9 +243,13 @@ func chooseTests(opt options, mpi mpirun.MPI, build, source string) ([]suiteTest
 			return nil, err
 		}
 	}
+	flaky, err := readPassList(filepath.Join(opt.home, "flaky.txt"))
+	if err != nil {
+		return nil, err
+	}
 	var tests []suiteTest
 	for _, t := range all {
-		if (wanted != nil && !wanted[t.Name]) || (inSubset != nil && !inSubset[t.Name]) {
+		if flaky[mpi.Name+" "+t.Name] || (wanted != nil && !wanted[t.Name]) || (inSubset != nil && !inSubset[t.Name]) {
 			continue
 		}
 		if t.Memory <= opt.memory && opt.only.MatchString(t.Name) {

@@ -39,7 +39,7 @@ func apps(home string) []app {
 		mpi4py(home),
 	}
 	for _, mpi := range []string{"openmpi", "mpich"} {
-		for _, tester := range []string{"xdlu", "xdqr", "xdllt", "xdinv", "xdls", "xdbrd", "xdhrd", "xdtrd", "xdsvd", "xdsyevr", "xzlu", "xcgblu", "xsptllt"} {
+		for _, tester := range []string{"xdlu", "xdqr", "xdinv", "xdls", "xdbrd", "xdhrd", "xdtrd", "xdsvd", "xdsyevr", "xzlu", "xcgblu", "xsptllt"} {
 			list = append(list, scalapack(mpi, tester))
 		}
 		list = append(list, blacs(mpi))
@@ -130,8 +130,8 @@ func netpipe(mpi, program, pkg string) app {
 }
 
 // scalapack runs one tester; a residual that is too large prints FAILED.
-// (xdsep is none of them: one of its cases fails here and there without any
-// tool, too.)
+// (Two are left out because they are unreliable without any tool, too: xdsep
+// fails one case, and xdllt hangs, now and then.)
 func scalapack(mpi, tester string) app {
 	return app{
 		name: "scalapack-" + tester, mpi: mpi, packages: []string{"scalapack-mpi-test"}, ranks: 4,
