@@ -13,7 +13,7 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux
+	iproute2 util-linux git xz-utils binutils
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
 # Only exports.map leaves the library; libgcc's unwinder is linked in, so that
