@@ -35,12 +35,6 @@ void *mt_attach_symbol(const char *name)
     return p;
 }
 
-bool mt_attach_mapped(void)
-{
-    void *value = NULL;
-    return mt_module_provider("PMPI_Init", &value) != NULL;
-}
-
 int mt_attach_initialized(void)
 {
     void *value = NULL;

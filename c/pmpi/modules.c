@@ -24,7 +24,7 @@ struct mt_module {
     const char *path;
 };
 
-enum { MT_MODULES_MAX = 1024, MT_MODULE_ROWS = 1024 };
+enum { MT_MODULES_MAX = 1024 };
 
 struct mt_module_list {
     unsigned long long added, removed; /* the loader's counters */

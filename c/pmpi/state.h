@@ -51,7 +51,6 @@ void *mt_attach(uint32_t id, bool by_pmpi_name);
 void *mt_attach_symbol(const char *name);
 void mt_attach_detach_all(void);
 uint32_t mt_attach_count(void);
-bool mt_attach_mapped(void);
 void mt_attach_report_unknown(void);
 /* 1 if an MPI library is mapped and was initialised although no call of its
  * Init came through us. */

@@ -9,7 +9,7 @@
 #include "../include/base.h"
 #include "../include/segment.gen.h"
 
-/* Set once by mt_clock_init() before the first call is measured. */
+/* Set once by mt_clock_choose() before the first call is measured. */
 extern uint32_t mt_clock_source;
 
 MT_INLINE uint64_t mt_clock_vdso(void)
