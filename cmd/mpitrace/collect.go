@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mpitrace/mpitrace/internal/launch/harvest"
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 type collectOptions struct {
 	job, output, base string
 	all, idle, quiet  bool
+	wait              time.Duration
 }
 
 func newCollectCommand() *cobra.Command {
@@ -40,6 +42,7 @@ directory; when all jobs are collected, -o is where their mpitrace-JOB go.`,
 	c.Flags().StringVar(&o.base, "segment-dir", "", "where the segments live (default as for run)")
 	c.Flags().BoolVar(&o.all, "all", false, "also a snapshot of living processes, which keep their segments")
 	c.Flags().BoolVar(&o.idle, "idle", false, "only jobs that have no living process on this machine")
+	c.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for living processes to end")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no summary line")
 	for _, name := range []string{"job", "output"} {
 		c.Flags().Lookup(name).DefValue = ""
@@ -52,7 +55,7 @@ func (o *collectOptions) run(c *cobra.Command) error {
 		return err
 	}
 	s, err := harvest.Collect(harvest.Options{
-		Bases: baseDirs(o.base), Job: o.job, Output: o.directory, All: o.all, Idle: o.idle,
+		Bases: baseDirs(o.base), Job: o.job, Output: o.directory, All: o.all, Idle: o.idle, Wait: o.wait,
 		Keep: os.Getenv("MPITRACE_KEEP_SEGMENTS") == "1", Writer: "mpitrace collect " + programVersion(),
 	})
 	if !o.quiet {

@@ -17,6 +17,7 @@ type census struct {
 	expected     int   // sum of the sizes of all MPI_COMM_WORLDs
 	missing      []int // ranks without data
 	starting     bool  // a process died before it knew its rank
+	unclean      bool  // a process did not end by exit() after MPI_Finalize: others may have been killed on their way out
 }
 
 // takeCensus counts the ranks in a result directory; none if it cannot be
@@ -38,6 +39,7 @@ func takeCensus(dir string) census {
 		w := worlds[id]
 		w.size = max(w.size, int(s.Header.WorldSize))
 		c.starting = c.starting || s.Header.WorldSize == 0 && s.Header.Flags&segment.HeaderFlagSessions == 0
+		c.unclean = c.unclean || s.Header.State != segment.StateExited
 		if s.Header.WorldRank >= 0 {
 			w.ranks[int(s.Header.WorldRank)] = true
 		}

@@ -121,7 +121,7 @@ func (j *job) finish(made bool) {
 	living := j.collect()
 	j.plan.RecallNodes(j.dir)
 	c := takeCensus(j.dir)
-	if !c.complete() && !j.said {
+	if (!c.complete() || c.nodes > 1 && c.unclean) && !j.said {
 		if err := j.sweep(); err != nil {
 			j.say("the other nodes could not be asked for what killed ranks left: %v; on each: mpitrace collect --job %s -o %s", err, j.id, j.dir)
 		}
@@ -151,13 +151,8 @@ func (j *job) bases() []string {
 // collect waits for processes of the job that outlive the launcher, at most
 // as long as allowed, and collects the dead. It returns how many live on.
 func (j *job) collect() (living int) {
-	for deadline := time.Now().Add(j.wait); ; time.Sleep(20 * time.Millisecond) {
-		if harvest.Living(j.bases(), j.id) == 0 || time.Now().After(deadline) {
-			break
-		}
-	}
 	s, err := harvest.Collect(harvest.Options{
-		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1",
+		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1", Wait: j.wait,
 		Output: func(string) string { return j.dir }, Writer: "mpitrace run " + programVersion(),
 	})
 	if err != nil {
@@ -170,9 +165,13 @@ func (j *job) collect() (living int) {
 // of the job once more.
 const sweepTimeout = 60 * time.Second
 
+// sweepTries is how often the launcher is started to reach them. Under load,
+// Hydra's mpiexec dies of SIGPIPE now and then when its proxies end quickly.
+const sweepTries = 3
+
 // sweep collects on all nodes of the job by means of its launcher.
 func (j *job) sweep() error {
-	collect := []string{j.self, "collect", "--quiet", "--job", j.id, "-o", j.dir}
+	collect := []string{j.self, "collect", "--quiet", "--job", j.id, "-o", j.dir, "--wait", j.wait.String()}
 	if dir := j.settings["segment_dir"]; dir != "" {
 		collect = append(collect, "--segment-dir", dir)
 	}
@@ -180,14 +179,18 @@ func (j *job) sweep() error {
 	if args == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), j.wait+sweepTimeout)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
-	if err != nil {
+	var err error
+	for range sweepTries {
+		var out []byte
+		if out, err = exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err == nil {
+			return nil
+		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		return fmt.Errorf("%s: %w: %s", args[0], err, first)
+		err = fmt.Errorf("%s: %w: %s", args[0], err, first)
 	}
-	return nil
+	return err
 }
 
 // nothing says why there is no result, and leaves no empty directory behind.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mpitrace/mpitrace/segment"
 )
@@ -19,6 +20,7 @@ type Options struct {
 	All    bool                    // also snapshots of living processes, which keep their segments
 	Idle   bool                    // only of jobs no process of which lives here
 	Keep   bool                    // leave the segments where they are
+	Wait   time.Duration           // how long to wait for living processes to end
 	Writer string                  // name and version of the program, for the node file
 }
 
@@ -36,6 +38,7 @@ func Collect(o Options) (Summary, error) {
 	if o.Bases == nil {
 		o.Bases = segment.BaseDirs()
 	}
+	await(o)
 	var s Summary
 	jobs, err := scan(o.Bases, o.Job)
 	problems := []error{err}
@@ -46,7 +49,20 @@ func Collect(o Options) (Summary, error) {
 		}
 		problems = append(problems, collectJob(o, j, &s))
 	}
+	if o.Job != "" && !o.Keep {
+		// A process killed on its way out may have left only the directory.
+		for _, base := range o.Bases {
+			removeEmptyJob(filepath.Join(base, o.Job))
+		}
+	}
 	return s, errors.Join(problems...)
+}
+
+// await waits until no process lives that has a segment, at most o.Wait.
+func await(o Options) {
+	for end := time.Now().Add(o.Wait); living(o.Bases, o.Job) > 0 && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // collectJob writes one node file for each host name of the job on this

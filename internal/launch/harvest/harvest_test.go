@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,16 +26,24 @@ type process struct {
 // self is this process, which lives.
 func self(t *testing.T, rank int) process {
 	t.Helper()
-	stat, err := os.ReadFile("/proc/self/stat")
+	return process{
+		rank: rank, pid: os.Getpid(), start: startOf(t, os.Getpid()),
+		boot: thisMachine().boot, namespace: thisMachine().namespace,
+	}
+}
+
+// startOf is when a process started, in ticks since boot.
+func startOf(t *testing.T, pid int) (ticks uint64) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := process{rank: rank, pid: os.Getpid(), boot: thisMachine().boot, namespace: thisMachine().namespace}
 	fields := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))
-	if _, err := fmt.Sscan(fields[19], &p.start); err != nil {
+	if _, err := fmt.Sscan(fields[19], &ticks); err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return ticks
 }
 
 // gone is a process with this pid that ended before this one got it.
@@ -273,7 +282,46 @@ func TestLiving(t *testing.T) {
 	base := newBase(t)
 	put(t, base, "j1", self(t, 0), gone(t, 1))
 	put(t, base, "j2", self(t, 0))
-	if n := Living([]string{base}, "j1"); n != 1 {
+	if n := living([]string{base}, "j1"); n != 1 {
 		t.Errorf("%d living, want 1", n)
+	}
+}
+
+// TestCollectEmptyJob: a process killed between the removal of its segment and
+// that of the job directory leaves nothing for ever.
+func TestCollectEmptyJob(t *testing.T) {
+	base := newBase(t)
+	put(t, base, "j1")
+	gather(t, Options{Bases: []string{base}, Job: "j2"})
+	if _, err := os.Stat(filepath.Join(base, "j1")); err != nil {
+		t.Errorf("collecting another job: %v", err)
+	}
+	gather(t, Options{Bases: []string{base}, Job: "j1"})
+	if _, err := os.Stat(filepath.Join(base, "j1")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of the job is left: %v", err)
+	}
+}
+
+// TestCollectWaits: a process that ends in time is collected, one that lives
+// on bounds the wait.
+func TestCollectWaits(t *testing.T) {
+	base, out := newBase(t), t.TempDir()
+	child := exec.Command("sleep", "0.2")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := self(t, 0)
+	p.pid = child.Process.Pid
+	p.start = startOf(t, p.pid)
+	put(t, base, "j1", p)
+	go func() { _ = child.Wait() }()
+	o := Options{Bases: []string{base}, Job: "j1", Output: func(string) string { return out }, Wait: time.Minute}
+	if s := gather(t, o); s.Processes != 1 || s.Alive != 0 {
+		t.Errorf("%+v, want the one that ended", s)
+	}
+	put(t, base, "j1", self(t, 0))
+	o.Wait = 50 * time.Millisecond
+	if s := gather(t, o); s.Processes != 0 || s.Alive != 1 {
+		t.Errorf("%+v, want the one that lives left alone", s)
 	}
 }

@@ -162,15 +162,15 @@ func removeEmptyJob(dir string) bool {
 	return os.Remove(dir) == nil
 }
 
-// Living counts the processes of a job that live on this machine, or may.
-func Living(bases []string, job string) int {
+// living counts the processes of a job that live on this machine, or may.
+func living(bases []string, job string) int {
 	jobs, err := scan(bases, job)
 	if err != nil {
 		return 0
 	}
-	living := 0
+	n := 0
 	for _, j := range jobs {
-		living += len(j.segments) - len(j.in(dead))
+		n += len(j.segments) - len(j.in(dead))
 	}
-	return living
+	return n
 }
