@@ -285,7 +285,7 @@ int MT_NAME(MPI_Alltoallv)(const void *a0, const int *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -302,7 +302,7 @@ int MT_NAME(MPI_Alltoallv_init)(const void *a0, const int *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), a10);
+        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -319,7 +319,7 @@ int MT_NAME(MPI_Alltoallw)(const void *a0, const int *a1, const int *a2, const M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -336,7 +336,7 @@ int MT_NAME(MPI_Alltoallw_init)(const void *a0, const int *a1, const int *a2, co
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), a10);
+        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3209,7 +3209,7 @@ int MT_NAME(MPI_Ialltoallv)(const void *a0, const int *a1, const int *a2, MT_Dat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3227,7 +3227,7 @@ int MT_NAME(MPI_Ialltoallw)(const void *a0, const int *a1, const int *a2, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3428,7 +3428,7 @@ int MT_NAME(MPI_Ineighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3446,7 +3446,7 @@ int MT_NAME(MPI_Ineighbor_alltoallv)(const void *a0, const int *a1, const int *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3464,7 +3464,7 @@ int MT_NAME(MPI_Ineighbor_alltoallw)(const void *a0, const int *a1, const MT_Ain
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), 0);
+        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3829,7 +3829,7 @@ int MT_NAME(MPI_Ireduce_scatter)(const void *a0, void *a1, const int *a2, MT_Dat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
         mt_body_request(&call, MT_REQUEST_OTHER, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -3932,7 +3932,7 @@ int MT_NAME(MPI_Iscatterv)(const void *a0, const int *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4214,7 +4214,7 @@ int MT_NAME(MPI_Neighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4231,7 +4231,7 @@ int MT_NAME(MPI_Neighbor_alltoall_init)(const void *a0, int a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4248,7 +4248,7 @@ int MT_NAME(MPI_Neighbor_alltoallv)(const void *a0, const int *a1, const int *a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4265,7 +4265,7 @@ int MT_NAME(MPI_Neighbor_alltoallv_init)(const void *a0, const int *a1, const in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4282,7 +4282,7 @@ int MT_NAME(MPI_Neighbor_alltoallw)(const void *a0, const int *a1, const MT_Aint
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), 0);
+        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4299,7 +4299,7 @@ int MT_NAME(MPI_Neighbor_alltoallw_init)(const void *a0, const int *a1, const MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4736,7 +4736,7 @@ int MT_NAME(MPI_Reduce_scatter)(const void *a0, void *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4787,7 +4787,7 @@ int MT_NAME(MPI_Reduce_scatter_init)(const void *a0, void *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), a7);
+        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5046,7 +5046,7 @@ int MT_NAME(MPI_Scatterv)(const void *a0, const int *a1, const int *a2, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5063,7 +5063,7 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7968,7 +7968,7 @@ int MT_NAME(MPI_Alltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7985,7 +7985,7 @@ int MT_NAME(MPI_Alltoallv_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), a10);
+        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8002,7 +8002,7 @@ int MT_NAME(MPI_Alltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8019,7 +8019,7 @@ int MT_NAME(MPI_Alltoallw_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), a10);
+        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8883,7 +8883,7 @@ int MT_NAME(MPI_Ialltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8)), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3)), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -8901,7 +8901,7 @@ int MT_NAME(MPI_Ialltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8)) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8))), 0);
+        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9062,7 +9062,7 @@ int MT_NAME(MPI_Ineighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9080,7 +9080,7 @@ int MT_NAME(MPI_Ineighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9098,7 +9098,7 @@ int MT_NAME(MPI_Ineighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), 0);
+        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9151,7 +9151,7 @@ int MT_NAME(MPI_Ireduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
         mt_body_request(&call, MT_REQUEST_OTHER, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9240,7 +9240,7 @@ int MT_NAME(MPI_Iscatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9420,7 +9420,7 @@ int MT_NAME(MPI_Neighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9437,7 +9437,7 @@ int MT_NAME(MPI_Neighbor_alltoall_init_c)(const void *a0, MT_Count a1, MT_Dataty
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_degree(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9454,7 +9454,7 @@ int MT_NAME(MPI_Neighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9471,7 +9471,7 @@ int MT_NAME(MPI_Neighbor_alltoallv_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9488,7 +9488,7 @@ int MT_NAME(MPI_Neighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), 0);
+        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9505,7 +9505,7 @@ int MT_NAME(MPI_Neighbor_alltoallw_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9710,7 +9710,7 @@ int MT_NAME(MPI_Reduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9761,7 +9761,7 @@ int MT_NAME(MPI_Reduce_scatter_init_c)(const void *a0, void *a1, const MT_Count 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5)), a3), a7);
+        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9948,7 +9948,7 @@ int MT_NAME(MPI_Scatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9965,7 +9965,7 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8)), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

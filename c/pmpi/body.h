@@ -246,11 +246,32 @@ MT_INLINE int mt_comm_rank(struct mt_call *call, MT_Comm comm)
     return mt_comm(call->shard, MT_U64(comm))->rank;
 }
 
-MT_INLINE int mt_comm_degree(struct mt_call *call, MT_Comm comm)
+/* The communicator with its neighbours known. */
+MT_INLINE const struct mt_comm *mt_comm_topology(struct mt_call *call,
+                                                 MT_Comm comm)
 {
     struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
-    return mt_likely(c->neighbours >= 0) ? c->neighbours
-                                         : MT_NAME(comm_neighbours)(c);
+    if (mt_unlikely(c->neighbours < 0)) {
+        MT_NAME(comm_neighbours)(c);
+    }
+    return c;
+}
+
+MT_INLINE int mt_comm_degree(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm_topology(call, comm)->neighbours;
+}
+
+MT_INLINE uint64_t mt_comm_absent(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm_topology(call, comm)->absent;
+}
+
+/* Neighbours that data goes to. */
+MT_INLINE int mt_comm_receivers(struct mt_call *call, MT_Comm comm)
+{
+    const struct mt_comm *c = mt_comm_topology(call, comm);
+    return c->neighbours - __builtin_popcountll(c->absent);
 }
 
 /* This rank is the root: by rank, or MPI_ROOT in an intercommunicator. */
@@ -260,28 +281,35 @@ MT_INLINE bool mt_is_root(struct mt_call *call, MT_Comm comm, int root)
     return root == MT_ROOT || (c->inter == 0 && root == c->rank);
 }
 
+/* Entry i goes nowhere: bit i of absent. */
+MT_INLINE bool mt_is_absent(uint64_t absent, int i)
+{
+    return mt_unlikely(absent != 0) && i < 64 && ((absent >> i) & 1) != 0;
+}
+
 #define MT_SUM(name, type)                                                   \
-    MT_INLINE int64_t name(const type *counts, int n)                        \
+    MT_INLINE int64_t name(const type *counts, int n, uint64_t absent)       \
     {                                                                        \
         int64_t sum = 0;                                                     \
         for (int i = 0; i < n; i++) {                                        \
-            sum += counts[i];                                                \
+            sum += mt_is_absent(absent, i) ? 0 : counts[i];                  \
         }                                                                    \
         return sum;                                                          \
     }
 MT_SUM(mt_sum_int, int)
 MT_SUM(mt_sum_count, MT_Count)
-#define mt_sum(counts, n)                                                    \
+#define mt_sum(counts, n, absent)                                            \
     _Generic((counts), const int *: mt_sum_int, const MT_Count *: mt_sum_count)( \
-        counts, n)
+        counts, n, absent)
 
 #define MT_SUM_TYPES(name, type)                                             \
     MT_INLINE uint64_t name(struct mt_call *call, const type *counts,        \
-                            const MT_Datatype *types, int n)                 \
+                            const MT_Datatype *types, int n,                 \
+                            uint64_t absent)                                 \
     {                                                                        \
         uint64_t sum = 0;                                                    \
         for (int i = 0; i < n; i++) {                                        \
-            if (counts[i] > 0) {                                             \
+            if (counts[i] > 0 && !mt_is_absent(absent, i)) {                 \
                 sum += mt_type_bytes(call, counts[i], types[i]);             \
             }                                                                \
         }                                                                    \
@@ -289,9 +317,9 @@ MT_SUM(mt_sum_count, MT_Count)
     }
 MT_SUM_TYPES(mt_sum_types_int, int)
 MT_SUM_TYPES(mt_sum_types_count, MT_Count)
-#define mt_sum_types(call, counts, types, n)                                 \
+#define mt_sum_types(call, counts, types, n, absent)                         \
     _Generic((counts), const int *: mt_sum_types_int,                        \
-             const MT_Count *: mt_sum_types_count)(call, counts, types, n)
+             const MT_Count *: mt_sum_types_count)(call, counts, types, n, absent)
 
 /* Ends a collective whose share is bytes of type (a handle, or 0). */
 MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, uint64_t bytes,

@@ -213,27 +213,41 @@ void MT_NAME(comm_duplicated)(MT_Comm parent, MT_Comm made,
                          created_by, 0, "");
 }
 
-int32_t MT_NAME(comm_neighbours)(struct mt_comm *comm)
+/* Neighbours of a grid in their order: of each dimension the one before and
+ * the one after (MPI 4.1, 8.6). */
+static int mt_grid_neighbours(MT_Comm c, uint64_t *absent_p)
+{
+    int dimensions = 0;
+    MT_PMPI(Cartdim_get, MT_Comm, int *)(c, &dimensions);
+    for (int d = 0; d < dimensions && d < 32; d++) {
+        int before = 0, after = 0;
+        MT_PMPI(Cart_shift, MT_Comm, int, int, int *, int *)(c, d, 1, &before,
+                                                             &after);
+        *absent_p |= (uint64_t)(before == MT_PROC_NULL) << (2 * d);
+        *absent_p |= (uint64_t)(after == MT_PROC_NULL) << (2 * d + 1);
+    }
+    return 2 * dimensions;
+}
+
+void MT_NAME(comm_neighbours)(struct mt_comm *comm)
 {
     MT_Comm c = mt_comm_of(comm->handle);
+    uint64_t absent = 0;
     int kind = 0, in = 0, out = 0, weighted = 0;
-    if (comm->neighbours >= 0) {
-        return comm->neighbours;
-    }
     if (MT_PMPI(Topo_test, MT_Comm, int *)(c, &kind) != MT_SUCCESS) {
-        return 0;
+        comm->neighbours = 0;
+        return;
     }
     if (kind == MT_CART) {
-        MT_PMPI(Cartdim_get, MT_Comm, int *)(c, &out);
-        out *= 2;
+        out = mt_grid_neighbours(c, &absent);
     } else if (kind == MT_GRAPH) {
         MT_PMPI(Graph_neighbors_count, MT_Comm, int, int *)(c, comm->rank, &out);
     } else if (kind == MT_DIST_GRAPH) {
         MT_PMPI(Dist_graph_neighbors_count, MT_Comm, int *, int *, int *)(
             c, &in, &out, &weighted);
     }
+    comm->absent = absent;
     comm->neighbours = out;
-    return out;
 }
 
 void MT_NAME(query_thread_level)(void)

@@ -30,8 +30,8 @@ void MT_NAME(comm_made)(MT_Comm parent, MT_Comm made, uint32_t created_by,
 /* One whose handle may not be used yet: a duplicate of parent. */
 void MT_NAME(comm_duplicated)(MT_Comm parent, MT_Comm made,
                               uint32_t created_by);
-/* Out-degree of a topology; 0 without one. */
-int32_t MT_NAME(comm_neighbours)(struct mt_comm *comm);
+/* Asks for the topology: sets neighbours (0 without one) and absent. */
+void MT_NAME(comm_neighbours)(struct mt_comm *comm);
 void MT_NAME(query_thread_level)(void);
 bool MT_NAME(is_spawned)(void);
 

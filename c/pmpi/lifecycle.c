@@ -20,6 +20,9 @@ static const struct mt_family_ops *mt_family;
 static bool mt_forked;
 static int mt_sessions; /* open ones */
 
+/* What atexit registers with, without an object that could be unloaded. */
+extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
+
 static uint64_t mt_since_ns(uint64_t ticks)
 {
     double rate = mt_process.header->ticks_per_ns;
@@ -336,16 +339,10 @@ static void mt_life_silent(void)
     }
 }
 
-__attribute__((destructor)) static void mt_life_exit(void)
+static void mt_life_end(void *unused)
 {
     struct mt_seg_header *h = mt_process.header;
-    if (mt_forked || (h != NULL && mt_process.pid != (uint32_t)getpid())) {
-        return;
-    }
-    if (h == NULL) {
-        mt_life_silent();
-        return;
-    }
+    (void)unused;
     h->exit_ticks = mt_clock_now();
     mt_segment_pair();
     mt_segment_memory();
@@ -357,4 +354,20 @@ __attribute__((destructor)) static void mt_life_exit(void)
                          __ATOMIC_RELEASE);
     }
     mt_nodefile_leave();
+}
+
+/* Destructors of other libraries run after ours and may call MPI, MPI_Finalize
+ * not the least. What is registered while exit() runs its handlers comes after
+ * all of them. */
+__attribute__((destructor)) static void mt_life_exit(void)
+{
+    struct mt_seg_header *h = mt_process.header;
+    if (mt_forked || (h != NULL && mt_process.pid != (uint32_t)getpid())) {
+        return;
+    }
+    if (h == NULL) {
+        mt_life_silent();
+    } else if (__cxa_atexit(mt_life_end, NULL, NULL) != 0) {
+        mt_life_end(NULL);
+    }
 }

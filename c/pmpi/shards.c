@@ -2,12 +2,15 @@
  * thread ends. A shard that comes back keeps its figures and goes to the next
  * new thread, so programs that make threads for every step stay within
  * MT_SHARDS_MAX; threads beyond that share the last one. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "compat.h"
 #include "state.h"
 
 enum {
@@ -127,6 +130,7 @@ static void mt_shard_return(void *arg)
         return;
     }
     mt_tls.shard = NULL;
+    mt_tls.ended = 1;
     if (mt_tls.scratch != NULL) {
         munmap(mt_tls.scratch, mt_tls.scratch_bytes);
         mt_tls.scratch = NULL;
@@ -156,6 +160,30 @@ static uintptr_t mt_stack_top(void)
     return self > here ? self : (uintptr_t)__libc_stack_end;
 }
 
+/* Lets the thread give its shard back when it ends. A destructor of
+ * thread-specific data may call MPI after that; then the shard goes back with
+ * the thread-specific data that are destroyed next. Those functions are in
+ * libpthread before glibc 2.34, which a program with threads has loaded. */
+static void mt_shard_lend(struct mt_shard *shard)
+{
+    static pthread_key_t key;
+    static int (*set)(pthread_key_t, const void *);
+    if (mt_tls.ended == 0) {
+        __cxa_thread_atexit_impl(mt_shard_return, shard, &__dso_handle);
+        return;
+    }
+    if (set == NULL) {
+        int (*create)(pthread_key_t *, void (*)(void *)) =
+            dlsym(RTLD_DEFAULT, "pthread_key_create");
+        void *function = dlsym(RTLD_DEFAULT, "pthread_setspecific");
+        if (create == NULL || create(&key, mt_shard_return) != 0) {
+            return;
+        }
+        set = function;
+    }
+    set(key, shard);
+}
+
 struct mt_shard *mt_shard_attach(void)
 {
     mt_tls.stack_end = mt_stack_top();
@@ -174,10 +202,10 @@ struct mt_shard *mt_shard_attach(void)
     if (shard != NULL) {
         shard->held = shard->shared == 0;
         shard->thread->tid = (uint32_t)syscall(SYS_gettid);
-        shard->thread->threads_served++;
-        mt_process.header->threads_seen++;
+        shard->thread->threads_served += mt_tls.ended == 0;
+        mt_process.header->threads_seen += mt_tls.ended == 0;
         mt_tls.shard = shard;
-        __cxa_thread_atexit_impl(mt_shard_return, shard, &__dso_handle);
+        mt_shard_lend(shard);
     }
     mt_cold_unlock();
     return shard;

@@ -71,6 +71,7 @@ struct mt_comm {
     const int32_t *world; /* peers' world ranks, NULL: identity (see identity) */
     uint32_t identity;    /* 1: rank == world rank */
     int32_t neighbours;   /* out-degree of the topology, -1: not asked yet */
+    uint64_t absent;      /* bit i: neighbour i is MPI_PROC_NULL (edge of a grid) */
     uint64_t id;
     uint64_t group; /* hash of the ordered world ranks */
     uint32_t inter;
@@ -123,6 +124,7 @@ struct mt_tls {
     void *scratch;       /* for calls on arrays of requests, see request.h */
     size_t scratch_bytes;
     uintptr_t stack_end; /* above all frames of the thread's own stack */
+    uint32_t ended;      /* its shard was taken back: only destructors still run */
 };
 
 extern _Thread_local struct mt_tls mt_tls

@@ -27,6 +27,7 @@ func (c *call) collectiveShare() (bytes, datatype string) {
 	const processes = "mt_comm_processes(&call, {comm})"
 	const rank = "mt_comm_rank(&call, {comm})"
 	const degree = "mt_comm_degree(&call, {comm})"
+	const absent = "mt_comm_absent(&call, {comm})"
 	switch op {
 	case "Barrier":
 		return "0", "0"
@@ -37,7 +38,7 @@ func (c *call) collectiveShare() (bytes, datatype string) {
 	case "Allreduce", "Scan", "Exscan":
 		return send, "MT_U64({sendtype})"
 	case "Reduce_scatter":
-		return "mt_type_bytes(&call, mt_sum({recvcounts}, mt_comm_size(&call, {comm})), {sendtype})", "MT_U64({sendtype})"
+		return "mt_type_bytes(&call, mt_sum({recvcounts}, mt_comm_size(&call, {comm}), 0), {sendtype})", "MT_U64({sendtype})"
 	case "Reduce_scatter_block":
 		return "mt_comm_size(&call, {comm}) * mt_type_bytes(&call, {recvcount}, {sendtype})", "MT_U64({sendtype})"
 	case "Gather":
@@ -47,7 +48,7 @@ func (c *call) collectiveShare() (bytes, datatype string) {
 	case "Scatter":
 		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? " + processes + " * " + send + " : " + recv + ")", "0"
 	case "Scatterv":
-		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + "), {sendtype}) : " + recv + ")", "0"
+		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + ", 0), {sendtype}) : " + recv + ")", "0"
 	case "Allgather":
 		return "({sendbuf} == MT_IN_PLACE ? " + recv + " : " + send + ")", "0"
 	case "Allgatherv":
@@ -55,17 +56,17 @@ func (c *call) collectiveShare() (bytes, datatype string) {
 	case "Alltoall":
 		return processes + " * ({sendbuf} == MT_IN_PLACE ? " + recv + " : " + send + ")", "0"
 	case "Alltoallv":
-		return "({sendbuf} == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum({recvcounts}, " + processes + "), {recvtype}) : mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + "), {sendtype}))", "0"
+		return "({sendbuf} == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum({recvcounts}, " + processes + ", 0), {recvtype}) : mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + ", 0), {sendtype}))", "0"
 	case "Alltoallw":
-		return "({sendbuf} == MT_IN_PLACE ? mt_sum_types(&call, {recvcounts}, {recvtypes}, " + processes + ") : mt_sum_types(&call, {sendcounts}, {sendtypes}, " + processes + "))", "0"
+		return "({sendbuf} == MT_IN_PLACE ? mt_sum_types(&call, {recvcounts}, {recvtypes}, " + processes + ", 0) : mt_sum_types(&call, {sendcounts}, {sendtypes}, " + processes + ", 0))", "0"
 	case "Neighbor_allgather", "Neighbor_allgatherv":
 		return send, "0"
 	case "Neighbor_alltoall":
-		return degree + " * " + send, "0"
+		return "mt_comm_receivers(&call, {comm}) * " + send, "0"
 	case "Neighbor_alltoallv":
-		return "mt_type_bytes(&call, mt_sum({sendcounts}, " + degree + "), {sendtype})", "0"
+		return "mt_type_bytes(&call, mt_sum({sendcounts}, " + degree + ", " + absent + "), {sendtype})", "0"
 	case "Neighbor_alltoallw":
-		return "mt_sum_types(&call, {sendcounts}, {sendtypes}, " + degree + ")", "0"
+		return "mt_sum_types(&call, {sendcounts}, {sendtypes}, " + degree + ", " + absent + ")", "0"
 	}
 	panic("no share defined for " + c.Name + " (" + op + ")")
 }

@@ -41,6 +41,7 @@ type rankReport struct {
 	Rank      int
 	World     string
 	State     string
+	Threads   int
 	Functions []function
 	Peers     []peer
 	Requests  requests

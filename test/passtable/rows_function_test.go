@@ -22,6 +22,15 @@ func (c counts) with(more counts) counts {
 	return c
 }
 
+// grid is what a rank of grid.c does that has so many neighbours and sends
+// them so many bytes by the variants with counts.
+func grid(neighbours, counted int64) expectation {
+	return expectation{
+		calls: once("Init", "Cart_create", "Comm_rank", "Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw", "Comm_free", "Finalize"),
+		bytes: counts{"Neighbor_alltoall": 8 * neighbours, "Neighbor_alltoallv": counted, "Neighbor_alltoallw": counted},
+	}
+}
+
 func functionRows() []row {
 	collectives := once("Init", "Comm_rank", "Comm_dup", "Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather",
 		"Allgatherv", "Alltoall", "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block",
@@ -40,6 +49,10 @@ func functionRows() []row {
 		{
 			name: "collectives", what: "26 collectives, blocking and not",
 			program: "collectives.c", ranks: 2, want: []expectation{{calls: collectives}},
+		},
+		{
+			name: "grid", what: "neighbourhood collectives at the edge of a grid", program: "grid.c", args: []string{"3"}, ranks: 3,
+			want: []expectation{grid(1, 8), grid(2, 12), grid(1, 4)},
 		},
 		{
 			name: "one_sided", what: "windows: Put, Get, Accumulate, Fetch_and_op",

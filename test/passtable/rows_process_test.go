@@ -39,6 +39,19 @@ func aborted(_ *harness, rep *report) []string {
 	return nil
 }
 
+// threadsSeen requires every rank to have had so many threads in MPI.
+func threadsSeen(want int) func(*harness, *report) []string {
+	return func(_ *harness, rep *report) []string {
+		var wrong []string
+		for _, r := range rep.Ranks {
+			if r.Threads != want {
+				wrong = append(wrong, fmt.Sprintf("threads of rank %d: got %d, want %d", r.Rank, r.Threads, want))
+			}
+		}
+		return wrong
+	}
+}
+
 func processRows() []row {
 	abort := deathRow("abort", "MPI_Abort by one rank", "abort")
 	abort.want = []expectation{dying(), dying()}
@@ -67,6 +80,16 @@ func processRows() []row {
 		{
 			name: "threads_transient", what: "200 threads, 4 at a time",
 			program: "threads.c", args: []string{"4", "5", "50"}, ranks: 2, want: threaded(1000),
+		},
+		{
+			name: "threads_ending", what: "MPI calls in destructors of thread-specific data",
+			program: "thread_end.c", flags: []string{"-pthread"}, ranks: 2, check: threadsSeen(21),
+			want: []expectation{{calls: counts{"Init_thread": 1, "Comm_rank": 1, "Comm_size": 20, "Sendrecv": 40, "Barrier": 1, "Finalize": 1}}},
+		},
+		{
+			name: "late_finalize", what: "MPI_Finalize in the destructor of a library",
+			program: "late.c", args: []string{"@late_library.c"}, ranks: 2,
+			want: []expectation{{calls: counts{"Init": 1, "Comm_rank": 1, "Barrier": 2, "Sendrecv": 1, "Finalize": 1}, bytes: counts{"Sendrecv": 8}}},
 		},
 		forkRow("fork_exit", "fork; the child calls `exit`", "exit"),
 		forkRow("fork__exit", "fork; the child calls `_exit`", "_exit"),
