@@ -114,7 +114,7 @@ func blemished() synth.Job {
 		switch rank {
 		case 0:
 			t.SitesDropped, t.RequestsDropped, t.ClockDropped, t.GuardRepairs, t.ReceivesEstimated = 11, 12, 13, 14, 15
-			s.Sites = append(s.Sites, segment.RawSite{Call: synth.ID("MPI_Send"), Flags: segment.SiteFlagOther, Calls: 11, Ticks: 4000, MaxTicks: 900})
+			s.Sites = append(s.Sites, segment.RawSite{Call: uint16(synth.ID("MPI_Send")), Flags: segment.SiteFlagOther, Calls: 11, Ticks: 4000, MaxTicks: 900})
 			s.Functions[0].Errors = 2
 		case 1:
 			h.Flags = segment.HeaderFlagPrivate | segment.HeaderFlagKilled | segment.HeaderFlagSessions
@@ -217,7 +217,7 @@ func TestGoldenDiff(t *testing.T) {
 	slower := synth.Job{ID: "b", Ranks: 4, Mutate: func(_ int, s *synth.Segment) *synth.Segment {
 		s.Header.FinalizeEnterTicks += 2 * 6e9
 		s.Sites[6].Ticks *= 2
-		s.Sites = append(s.Sites, segment.RawSite{Address: synth.ModuleBase + 0x1800, Module: 1, Call: synth.ID("MPI_Barrier"), Calls: 3, Ticks: 3000})
+		s.Sites = append(s.Sites, segment.RawSite{Address: synth.ModuleBase + 0x1800, Module: 1, Call: uint16(synth.ID("MPI_Barrier")), Calls: 3, Ticks: 3000})
 		return s
 	}}
 	d := Diff{Before: load(t, synth.Job{ID: "a", Ranks: 4}, Options{}), After: load(t, slower, Options{}), Names: [2]string{"before", "after"}}

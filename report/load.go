@@ -80,7 +80,7 @@ type siteKey struct {
 	module int32 // index into Report.modules plus 1
 	phase  int32
 	stack  int32 // index into Report.stacks plus 1
-	flags  uint16
+	flags  uint8
 }
 
 type commKey struct {

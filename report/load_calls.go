@@ -102,18 +102,19 @@ func (b *builder) addSites(l *local) {
 		site.Totals.add(totals)
 		site.RequestNS += h.NS(raw.RequestTicks)
 		site.tally.add(&site.Spread, b.serial, rank, totals.TimeNS)
-		f := b.function(raw.Call)
+		call := uint32(raw.Call)
+		f := b.function(call)
 		f.Totals.add(totals)
 		f.tally.add(&f.Spread, b.serial, rank, totals.TimeNS)
 		if l.ranks != nil {
-			if l.ranks[raw.Call] == nil {
-				l.ranks[raw.Call] = &RankFunction{Name: f.Name}
+			if l.ranks[call] == nil {
+				l.ranks[call] = &RankFunction{Name: f.Name}
 			}
-			l.ranks[raw.Call].add(totals)
+			l.ranks[call].add(totals)
 		}
 		rank.Calls += raw.Calls
 		rank.Bytes += raw.Bytes
-		if follows(raw.Call) {
+		if follows(call) {
 			ownNS += float64(raw.Calls) * h.OwnMessageNS
 		} else {
 			ownNS += float64(raw.Calls) * h.OwnCallNS
@@ -149,7 +150,7 @@ func ratio(a, b uint64) float64 {
 
 // site is the row of a call site, made if it is new.
 func (b *builder) site(l *local, raw *segment.RawSite) *Site {
-	key := siteKey{offset: raw.Address, call: raw.Call, phase: at(l.phase, int(raw.Phase)), flags: raw.Flags}
+	key := siteKey{offset: raw.Address, call: uint32(raw.Call), phase: at(l.phase, int(raw.Phase)), flags: raw.Flags}
 	if i := int(raw.Module) - 1; i >= 0 && i < len(l.modules) {
 		key.module, key.offset = l.module[i], raw.Address-l.modules[i].Base
 	}

@@ -6,9 +6,9 @@ import "structs"
 
 // Version and layout of the segment that this package reads.
 const (
-	VersionMajor        = 1
+	VersionMajor        = 2
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0xb17ed8b4fa041b91
+	LayoutHash   uint64 = 0x402c22adb9beaf54
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -19,6 +19,7 @@ const (
 	SectionsOffset      = 4096    // file offset of the section directory
 	TimeBins            = 44      // bin b counts calls of [2^(b-1), 2^b) ticks, bin 0 those of 0; the last bin takes all above
 	SizeBins            = 40      // bin b counts messages of [2^(b-1), 2^b) bytes, bin 0 those of 0; the last bin takes all above
+	DistanceBins        = 32      // bin b counts reuse distances of [2^(b-1), 2^b) accesses; the last bin takes all above
 	StackFrames         = 16      // return addresses kept of one call stack
 	PeerOther           = -1      // world rank of the row that holds all peers beyond the table
 	PeerForeign         = -2      // world rank of the row of peers outside MPI_COMM_WORLD (spawned, connected, joined)
@@ -27,17 +28,45 @@ const (
 
 // SectionKind values.
 const (
-	SectionKindThread     = 1  // struct thread, one entry per shard
-	SectionKindSites      = 2  // struct site, per shard
-	SectionKindFunctions  = 3  // struct function, per shard
-	SectionKindPeers      = 4  // struct peer, per shard
-	SectionKindCommTotals = 5  // struct total, per shard; entry i belongs to entry i of COMMS
-	SectionKindTypeTotals = 6  // struct total, per shard; entry i belongs to entry i of TYPES
-	SectionKindComms      = 7  // struct comm, of the process; entry 0 is the row 'other'
-	SectionKindTypes      = 8  // struct datatype, of the process; entry 0 is the row 'other'
-	SectionKindModules    = 9  // struct module, of the process
-	SectionKindStacks     = 10 // struct stack, of the process
-	SectionKindPhases     = 11 // struct phase, of the process; entry 0 is the time outside any phase
+	SectionKindThread         = 1  // struct thread, one entry per shard
+	SectionKindSites          = 2  // struct site, per shard
+	SectionKindFunctions      = 3  // struct function, per shard
+	SectionKindPeers          = 4  // struct peer, per shard
+	SectionKindCommTotals     = 5  // struct total, per shard; entry i belongs to entry i of COMMS
+	SectionKindTypeTotals     = 6  // struct total, per shard; entry i belongs to entry i of TYPES
+	SectionKindComms          = 7  // struct comm, of the process; entry 0 is the row 'other'
+	SectionKindTypes          = 8  // struct datatype, of the process; entry 0 is the row 'other'
+	SectionKindModules        = 9  // struct module, of the process
+	SectionKindStacks         = 10 // struct stack, of the process
+	SectionKindPhases         = 11 // struct phase, of the process; entry 0 is the time outside any phase
+	SectionKindArrivals       = 12 // struct arrival, per shard; reserved0 of the section is odd while rows are being thinned out
+	SectionKindArrivalClasses = 13 // struct arrival_class, per shard
+	SectionKindBuffers        = 14 // struct buffer, per shard
+	SectionKindReuse          = 15 // struct reuse, per shard; entry i belongs to path i
+	SectionKindEvents         = 16 // struct event, per shard: what is not yet in the trace file; only with --trace
+)
+
+// Path values.
+const (
+	PathSend    = 0 // buffer of a send
+	PathReceive = 1 // buffer of a receive
+	PathOrigin  = 2 // origin buffer of a one-sided operation
+	PathPaths   = 3 // number of paths
+)
+
+// EventKind values.
+const (
+	EventKindCall    = 1 // a call: enter, exit, call site, bytes
+	EventKindSend    = 2 // a message was handed to MPI: peer, tag, bytes, communicator; post and enter are when its send call was entered, exit when that returned
+	EventKindReceive = 3 // a message arrived: actual peer and tag; post is when the receive was posted, enter when the completing call was entered, exit when it returned
+)
+
+// EventFlag values.
+const (
+	EventFlagNonblocking = 1 // the call that posted it did not complete it
+	EventFlagAnySource   = 2 // a receive from MPI_ANY_SOURCE
+	EventFlagAnyTag      = 4 // a receive with MPI_ANY_TAG
+	EventFlagEstimated   = 8 // a receive whose completion was not seen: peer and tag as posted
 )
 
 // State values.
@@ -200,24 +229,26 @@ type RawThread struct {
 	ReceivesEstimated uint64 // receives whose size had to be taken from the posted size
 	SitesDropped      uint64 // calls counted in a row 'other'
 	ThreadsServed     uint64 // threads that have held this shard
+	EventsDropped     uint64 // events that were not kept because the trace had reached its limit or could not be written
 	Reserved0         uint64 // 0
-	_                 [344]byte
+	_                 [336]byte
 }
 
 // RawSite: Totals of one function called from one place in one phase. Totals per function are the sum over its sites.
 type RawSite struct {
 	_            structs.HostLayout
 	Address      uint64 // return address in the application; 0 in a row 'other'
-	Call         uint32 // enum call
-	Module       uint32 // entry of MODULES plus 1, 0 if unknown
-	Phase        uint32 // entry of PHASES
-	Flags        uint16 // enum site_flag, or-ed
+	Call         uint16 // enum call
 	Stack        uint16 // entry of STACKS plus 1, 0 if none
+	Module       uint16 // entry of MODULES plus 1, 0 if unknown
+	Phase        uint8  // entry of PHASES
+	Flags        uint8  // enum site_flag, or-ed
 	Calls        uint64 // calls counted, on entry: one that never returned is among them
 	Ticks        uint64 // time inside them, in ticks of the clock; of a quick function (spec/mpi.json) estimated from one call in 16
 	Bytes        uint64 // payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md)
 	MaxTicks     uint64 // longest call
-	RequestTicks uint64 // of the requests started here: time from the start call to the return of the completing call
+	RequestTicks uint64 // of the requests started here: time from the return of the start call to the return of the completing call
+	BlockedTicks uint64 // ... of it, time inside the completing calls, each shared evenly among the requests that it completed
 }
 
 // RawFunction: Distributions of one function.
@@ -229,7 +260,7 @@ type RawFunction struct {
 	Completed      uint64     // requests that this function started and that completed
 	CompletedTicks uint64     // their time from start call to the return of the completing call
 	Messages       uint64     // messages counted in size_bins
-	Reserved1      uint64     // 0
+	BlockedTicks   uint64     // of completed_ticks, time inside the completing calls, as in struct site
 	TimeBins       [44]uint64 // calls by time
 	SizeBins       [40]uint64 // messages by size
 }
@@ -314,6 +345,93 @@ type RawPhase struct {
 	Name      [64]byte // empty, or as given
 	Reserved0 uint64   // 0
 	Reserved1 uint64   // 0
+}
+
+// RawArrival: One collective operation as this rank saw it. An instance is the same on all members of its communicator by (comm_id, sequence, start). Kept if mt_arrival_hash of these has at least as many trailing zero bits as the level of its class.
+type RawArrival struct {
+	_          structs.HostLayout
+	CommID     uint64 // id of the communicator, as in struct comm
+	Sequence   uint32 // collective calls on this communicator before it (of a persistent one: before its making)
+	Start      uint32 // of a persistent collective: which start, from 1; else 0
+	EnterTicks uint64 // arrival: entry of the call, or of the call that started it
+	WaitTicks  uint64 // entry of the call that completed it; of a blocking one equal to enter_ticks
+	ExitTicks  uint64 // return of the call that completed it
+	Bytes      uint64 // the rank's own share, as in struct site
+	Address    uint64 // call site: return address
+	Root       int32  // rank of the root in the communicator, negative if there is none
+	Rank       int32  // own rank in the communicator
+	Size       int32  // processes of the communicator
+	Call       uint16 // enum call, of the call that started it
+	Reserved0  uint16 // 0
+}
+
+// RawArrivalClass: All calls of one collective function on one communicator.
+type RawArrivalClass struct {
+	_         structs.HostLayout
+	CommID    uint64 // id of the communicator; 0 in the class that holds all others beyond the table
+	Call      uint16 // enum call; 0 in that class
+	Level     uint16 // instances are kept that have so many trailing zero bits
+	Kept      uint32 // rows of ARRIVALS
+	Instances uint64 // operations completed, kept or not
+	Dropped   uint64 // instances that a full table could not take although their level was kept
+}
+
+// RawBuffer: A buffer by address and path.
+type RawBuffer struct {
+	_         structs.HostLayout
+	Address   uint64 // as given to MPI; never looked at
+	Bytes     uint64 // payload of the latest access
+	Accesses  uint32 // how often it was used
+	Last      uint32 // number of the latest access, counted over all buffers of the shard
+	Path      uint16 // enum path
+	Resized   uint16 // accesses with another payload than the one before, at most 65535
+	Reserved0 uint32 // 0
+}
+
+// RawReuse: All accesses of one path.
+type RawReuse struct {
+	_         structs.HostLayout
+	Path      uint32     // enum path
+	Stopped   uint32     // 1 once no more buffers are added to BUFFERS
+	Untracked uint64     // accesses to buffers that are not in BUFFERS, or without an address
+	Reserved0 uint64     // 0
+	Reserved1 uint64     // 0
+	Accesses  [40]uint64 // by payload; bins as of SIZE_BINS
+	Reused    [40]uint64 // of them, those to a buffer used before
+	Distances [32]uint64 // of the reused ones, accesses since the one before to the same buffer
+}
+
+// RawEvent: One event of a trace.
+type RawEvent struct {
+	_          structs.HostLayout
+	Kind       uint8  // enum event_kind
+	Flags      uint8  // enum event_flag, or-ed
+	Call       uint16 // enum call; of a message the call that posted it
+	Serial     uint32 // of a message: order in which this process posted sends, or receives
+	EnterTicks uint64 // see enum event_kind
+	ExitTicks  uint64 // see enum event_kind
+	PostTicks  uint64 // see enum event_kind
+	Address    uint64 // call site: return address; of a message that of the call that posted it
+	CommID     uint64 // id of the communicator, 0 without one
+	Bytes      uint64 // payload
+	Peer       int32  // world rank, or PEER_*
+	Tag        int32  // message tag, negative if unknown
+}
+
+// RawTraceFile: The first bytes of a trace file; events follow to the end of the file.
+type RawTraceFile struct {
+	_            structs.HostLayout
+	Magic        [8]byte   // MPITRTRC
+	VersionMajor uint32    // readers refuse another one
+	VersionMinor uint32    // readers accept a newer one
+	LayoutHash   uint64    // as in a segment
+	PID          uint32    // process id
+	EventBytes   uint32    // size of struct event
+	PIDStart     uint64    // start time of the process, as in a segment
+	BootID       [40]byte  // as in a segment
+	Node         [72]byte  // host name
+	Job          [64]byte  // job id
+	Reserved0    [5]uint64 // 0
 }
 
 // RawNodeFile: The first bytes of a node file; records follow to the end of the file.
@@ -446,20 +564,22 @@ var placements = map[string]struct {
 		{"ReceivesEstimated", 8, 136},
 		{"SitesDropped", 8, 144},
 		{"ThreadsServed", 8, 152},
-		{"Reserved0", 8, 160},
+		{"EventsDropped", 8, 160},
+		{"Reserved0", 8, 168},
 	}},
 	"RawSite": {64, []placement{
 		{"Address", 8, 0},
-		{"Call", 4, 8},
-		{"Module", 4, 12},
-		{"Phase", 4, 16},
-		{"Flags", 2, 20},
-		{"Stack", 2, 22},
-		{"Calls", 8, 24},
-		{"Ticks", 8, 32},
-		{"Bytes", 8, 40},
-		{"MaxTicks", 8, 48},
-		{"RequestTicks", 8, 56},
+		{"Call", 2, 8},
+		{"Stack", 2, 10},
+		{"Module", 2, 12},
+		{"Phase", 1, 14},
+		{"Flags", 1, 15},
+		{"Calls", 8, 16},
+		{"Ticks", 8, 24},
+		{"Bytes", 8, 32},
+		{"MaxTicks", 8, 40},
+		{"RequestTicks", 8, 48},
+		{"BlockedTicks", 8, 56},
 	}},
 	"RawFunction": {720, []placement{
 		{"Call", 4, 0},
@@ -468,7 +588,7 @@ var placements = map[string]struct {
 		{"Completed", 8, 16},
 		{"CompletedTicks", 8, 24},
 		{"Messages", 8, 32},
-		{"Reserved1", 8, 40},
+		{"BlockedTicks", 8, 40},
 		{"TimeBins", 352, 48},
 		{"SizeBins", 320, 400},
 	}},
@@ -532,6 +652,75 @@ var placements = map[string]struct {
 		{"Name", 64, 16},
 		{"Reserved0", 8, 80},
 		{"Reserved1", 8, 88},
+	}},
+	"RawArrival": {72, []placement{
+		{"CommID", 8, 0},
+		{"Sequence", 4, 8},
+		{"Start", 4, 12},
+		{"EnterTicks", 8, 16},
+		{"WaitTicks", 8, 24},
+		{"ExitTicks", 8, 32},
+		{"Bytes", 8, 40},
+		{"Address", 8, 48},
+		{"Root", 4, 56},
+		{"Rank", 4, 60},
+		{"Size", 4, 64},
+		{"Call", 2, 68},
+		{"Reserved0", 2, 70},
+	}},
+	"RawArrivalClass": {32, []placement{
+		{"CommID", 8, 0},
+		{"Call", 2, 8},
+		{"Level", 2, 10},
+		{"Kept", 4, 12},
+		{"Instances", 8, 16},
+		{"Dropped", 8, 24},
+	}},
+	"RawBuffer": {32, []placement{
+		{"Address", 8, 0},
+		{"Bytes", 8, 8},
+		{"Accesses", 4, 16},
+		{"Last", 4, 20},
+		{"Path", 2, 24},
+		{"Resized", 2, 26},
+		{"Reserved0", 4, 28},
+	}},
+	"RawReuse": {928, []placement{
+		{"Path", 4, 0},
+		{"Stopped", 4, 4},
+		{"Untracked", 8, 8},
+		{"Reserved0", 8, 16},
+		{"Reserved1", 8, 24},
+		{"Accesses", 320, 32},
+		{"Reused", 320, 352},
+		{"Distances", 256, 672},
+	}},
+	"RawEvent": {64, []placement{
+		{"Kind", 1, 0},
+		{"Flags", 1, 1},
+		{"Call", 2, 2},
+		{"Serial", 4, 4},
+		{"EnterTicks", 8, 8},
+		{"ExitTicks", 8, 16},
+		{"PostTicks", 8, 24},
+		{"Address", 8, 32},
+		{"CommID", 8, 40},
+		{"Bytes", 8, 48},
+		{"Peer", 4, 56},
+		{"Tag", 4, 60},
+	}},
+	"RawTraceFile": {256, []placement{
+		{"Magic", 8, 0},
+		{"VersionMajor", 4, 8},
+		{"VersionMinor", 4, 12},
+		{"LayoutHash", 8, 16},
+		{"PID", 4, 24},
+		{"EventBytes", 4, 28},
+		{"PIDStart", 8, 32},
+		{"BootID", 40, 40},
+		{"Node", 72, 80},
+		{"Job", 64, 152},
+		{"Reserved0", 40, 216},
 	}},
 	"RawNodeFile": {256, []placement{
 		{"Magic", 8, 0},

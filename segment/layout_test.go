@@ -21,6 +21,13 @@ var layoutTypes = map[string]reflect.Type{
 	"RawPhase":    reflect.TypeFor[RawPhase](),
 	"RawNodeFile": reflect.TypeFor[RawNodeFile](),
 	"RawRecord":   reflect.TypeFor[RawRecord](),
+
+	"RawArrival":      reflect.TypeFor[RawArrival](),
+	"RawArrivalClass": reflect.TypeFor[RawArrivalClass](),
+	"RawBuffer":       reflect.TypeFor[RawBuffer](),
+	"RawReuse":        reflect.TypeFor[RawReuse](),
+	"RawEvent":        reflect.TypeFor[RawEvent](),
+	"RawTraceFile":    reflect.TypeFor[RawTraceFile](),
 }
 
 // TestLayout compares the places that the spec gives with those that the

@@ -65,6 +65,40 @@ func (s *Segment) Stacks() []RawStack { return rows[RawStack](s, SectionKindStac
 // Phases is the phases of the program. Entry 0 is the time outside any phase.
 func (s *Segment) Phases() []RawPhase { return rows[RawPhase](s, SectionKindPhases) }
 
+// Arrivals is the collective operations that the shards have kept, and whether
+// a shard was cut off while it thinned its rows out, so that they are left away.
+func (s *Segment) Arrivals() (kept []RawArrival, torn bool) {
+	for i := range s.sections {
+		sec := &s.sections[i]
+		if sec.Kind != SectionKindArrivals || sec.Used == 0 {
+			continue
+		}
+		if sec.Reserved0%2 != 0 {
+			torn = true
+			continue
+		}
+		kept = decode(kept, s.data[sec.Offset:], int(sec.EntryBytes), int(sec.Used))
+	}
+	return kept, torn
+}
+
+// ArrivalClasses says of each collective function on each communicator how
+// many operations there were and which Arrivals has; a class may come once per
+// shard.
+func (s *Segment) ArrivalClasses() []RawArrivalClass {
+	return rows[RawArrivalClass](s, SectionKindArrivalClasses)
+}
+
+// Buffers is the message buffers of all shards; a buffer may come once per
+// shard.
+func (s *Segment) Buffers() []RawBuffer { return rows[RawBuffer](s, SectionKindBuffers) }
+
+// Reuse is the accesses to buffers of all shards; a path comes once per shard.
+func (s *Segment) Reuse() []RawReuse { return rows[RawReuse](s, SectionKindReuse) }
+
+// Events is the end of the trace that is not in the trace file yet.
+func (s *Segment) Events() []RawEvent { return rows[RawEvent](s, SectionKindEvents) }
+
 // CommTotals is the totals by communicator, summed over shards: entry i
 // belongs to entry i of Comms.
 func (s *Segment) CommTotals() []RawTotal { return s.totals(SectionKindCommTotals) }

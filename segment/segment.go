@@ -45,6 +45,12 @@ var entryBytes = map[uint32]uintptr{
 	SectionKindModules:    unsafe.Sizeof(RawModule{}),
 	SectionKindStacks:     unsafe.Sizeof(RawStack{}),
 	SectionKindPhases:     unsafe.Sizeof(RawPhase{}),
+
+	SectionKindArrivals:       unsafe.Sizeof(RawArrival{}),
+	SectionKindArrivalClasses: unsafe.Sizeof(RawArrivalClass{}),
+	SectionKindBuffers:        unsafe.Sizeof(RawBuffer{}),
+	SectionKindReuse:          unsafe.Sizeof(RawReuse{}),
+	SectionKindEvents:         unsafe.Sizeof(RawEvent{}),
 }
 
 // Parse reads a segment from data, which may be any bytes; name goes into
@@ -151,7 +157,7 @@ func (s *Segment) warn() {
 
 // kindName names a kind of section in messages.
 func kindName(kind uint32) string {
-	names := [...]string{"", "threads", "call sites", "functions", "peers", "communicator totals", "datatype totals", "communicators", "datatypes", "modules", "stacks", "phases"}
+	names := [...]string{"", "threads", "call sites", "functions", "peers", "communicator totals", "datatype totals", "communicators", "datatypes", "modules", "stacks", "phases", "arrivals", "arrival classes", "buffers", "buffer reuse", "events"}
 	if kind > 0 && int(kind) < len(names) {
 		return names[kind]
 	}

@@ -13,6 +13,10 @@
     X(clock, "MPITRACE_CLOCK", "auto") \
     X(stack, "MPITRACE_STACK", "0") \
     X(skip, "MPITRACE_SKIP", "") \
+    X(arrival, "MPITRACE_ARRIVAL", "1") \
+    X(reuse, "MPITRACE_REUSE", "1") \
+    X(trace, "MPITRACE_TRACE", "0") \
+    X(trace_bytes, "MPITRACE_TRACE_BYTES", "256M") \
     X(job_id, "MPITRACE_JOB_ID", "") \
     X(keep_segments, "MPITRACE_KEEP_SEGMENTS", "0")
 

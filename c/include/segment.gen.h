@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MPITRACE_SEGMENT_MAJOR 1
+#define MPITRACE_SEGMENT_MAJOR 2
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0xb17ed8b4fa041b91)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x402c22adb9beaf54)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -21,6 +21,8 @@
 #define MPITRACE_TIME_BINS (44)
 /* bin b counts messages of [2^(b-1), 2^b) bytes, bin 0 those of 0; the last bin takes all above */
 #define MPITRACE_SIZE_BINS (40)
+/* bin b counts reuse distances of [2^(b-1), 2^b) accesses; the last bin takes all above */
+#define MPITRACE_DISTANCE_BINS (32)
 /* return addresses kept of one call stack */
 #define MPITRACE_STACK_FRAMES (16)
 /* world rank of the row that holds all peers beyond the table */
@@ -42,6 +44,31 @@ enum mt_section_kind {
     MPITRACE_SECTION_KIND_MODULES = 9, /* struct module, of the process */
     MPITRACE_SECTION_KIND_STACKS = 10, /* struct stack, of the process */
     MPITRACE_SECTION_KIND_PHASES = 11, /* struct phase, of the process; entry 0 is the time outside any phase */
+    MPITRACE_SECTION_KIND_ARRIVALS = 12, /* struct arrival, per shard; reserved0 of the section is odd while rows are being thinned out */
+    MPITRACE_SECTION_KIND_ARRIVAL_CLASSES = 13, /* struct arrival_class, per shard */
+    MPITRACE_SECTION_KIND_BUFFERS = 14, /* struct buffer, per shard */
+    MPITRACE_SECTION_KIND_REUSE = 15, /* struct reuse, per shard; entry i belongs to path i */
+    MPITRACE_SECTION_KIND_EVENTS = 16, /* struct event, per shard: what is not yet in the trace file; only with --trace */
+};
+
+enum mt_path {
+    MPITRACE_PATH_SEND = 0, /* buffer of a send */
+    MPITRACE_PATH_RECEIVE = 1, /* buffer of a receive */
+    MPITRACE_PATH_ORIGIN = 2, /* origin buffer of a one-sided operation */
+    MPITRACE_PATH_PATHS = 3, /* number of paths */
+};
+
+enum mt_event_kind {
+    MPITRACE_EVENT_KIND_CALL = 1, /* a call: enter, exit, call site, bytes */
+    MPITRACE_EVENT_KIND_SEND = 2, /* a message was handed to MPI: peer, tag, bytes, communicator; post and enter are when its send call was entered, exit when that returned */
+    MPITRACE_EVENT_KIND_RECEIVE = 3, /* a message arrived: actual peer and tag; post is when the receive was posted, enter when the completing call was entered, exit when it returned */
+};
+
+enum mt_event_flag {
+    MPITRACE_EVENT_FLAG_NONBLOCKING = 1, /* the call that posted it did not complete it */
+    MPITRACE_EVENT_FLAG_ANY_SOURCE = 2, /* a receive from MPI_ANY_SOURCE */
+    MPITRACE_EVENT_FLAG_ANY_TAG = 4, /* a receive with MPI_ANY_TAG */
+    MPITRACE_EVENT_FLAG_ESTIMATED = 8, /* a receive whose completion was not seen: peer and tag as posted */
 };
 
 enum mt_state {
@@ -263,8 +290,9 @@ struct mt_seg_thread {
     uint64_t receives_estimated; /* receives whose size had to be taken from the posted size */
     uint64_t sites_dropped; /* calls counted in a row 'other' */
     uint64_t threads_served; /* threads that have held this shard */
+    uint64_t events_dropped; /* events that were not kept because the trace had reached its limit or could not be written */
     uint64_t reserved0; /* 0 */
-    uint8_t padding[344];
+    uint8_t padding[336];
 };
 _Static_assert(sizeof(struct mt_seg_thread) == 512, "thread");
 _Static_assert(offsetof(struct mt_seg_thread, details) == 0, "thread.details");
@@ -290,34 +318,37 @@ _Static_assert(offsetof(struct mt_seg_thread, requests_dropped) == 128, "thread.
 _Static_assert(offsetof(struct mt_seg_thread, receives_estimated) == 136, "thread.receives_estimated");
 _Static_assert(offsetof(struct mt_seg_thread, sites_dropped) == 144, "thread.sites_dropped");
 _Static_assert(offsetof(struct mt_seg_thread, threads_served) == 152, "thread.threads_served");
-_Static_assert(offsetof(struct mt_seg_thread, reserved0) == 160, "thread.reserved0");
+_Static_assert(offsetof(struct mt_seg_thread, events_dropped) == 160, "thread.events_dropped");
+_Static_assert(offsetof(struct mt_seg_thread, reserved0) == 168, "thread.reserved0");
 
 /* Totals of one function called from one place in one phase. Totals per function are the sum over its sites. */
 struct mt_seg_site {
     uint64_t address; /* return address in the application; 0 in a row 'other' */
-    uint32_t call; /* enum call */
-    uint32_t module; /* entry of MODULES plus 1, 0 if unknown */
-    uint32_t phase; /* entry of PHASES */
-    uint16_t flags; /* enum site_flag, or-ed */
+    uint16_t call; /* enum call */
     uint16_t stack; /* entry of STACKS plus 1, 0 if none */
+    uint16_t module; /* entry of MODULES plus 1, 0 if unknown */
+    uint8_t phase; /* entry of PHASES */
+    uint8_t flags; /* enum site_flag, or-ed */
     uint64_t calls; /* calls counted, on entry: one that never returned is among them */
     uint64_t ticks; /* time inside them, in ticks of the clock; of a quick function (spec/mpi.json) estimated from one call in 16 */
     uint64_t bytes; /* payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md) */
     uint64_t max_ticks; /* longest call */
-    uint64_t request_ticks; /* of the requests started here: time from the start call to the return of the completing call */
+    uint64_t request_ticks; /* of the requests started here: time from the return of the start call to the return of the completing call */
+    uint64_t blocked_ticks; /* ... of it, time inside the completing calls, each shared evenly among the requests that it completed */
 };
 _Static_assert(sizeof(struct mt_seg_site) == 64, "site");
 _Static_assert(offsetof(struct mt_seg_site, address) == 0, "site.address");
 _Static_assert(offsetof(struct mt_seg_site, call) == 8, "site.call");
+_Static_assert(offsetof(struct mt_seg_site, stack) == 10, "site.stack");
 _Static_assert(offsetof(struct mt_seg_site, module) == 12, "site.module");
-_Static_assert(offsetof(struct mt_seg_site, phase) == 16, "site.phase");
-_Static_assert(offsetof(struct mt_seg_site, flags) == 20, "site.flags");
-_Static_assert(offsetof(struct mt_seg_site, stack) == 22, "site.stack");
-_Static_assert(offsetof(struct mt_seg_site, calls) == 24, "site.calls");
-_Static_assert(offsetof(struct mt_seg_site, ticks) == 32, "site.ticks");
-_Static_assert(offsetof(struct mt_seg_site, bytes) == 40, "site.bytes");
-_Static_assert(offsetof(struct mt_seg_site, max_ticks) == 48, "site.max_ticks");
-_Static_assert(offsetof(struct mt_seg_site, request_ticks) == 56, "site.request_ticks");
+_Static_assert(offsetof(struct mt_seg_site, phase) == 14, "site.phase");
+_Static_assert(offsetof(struct mt_seg_site, flags) == 15, "site.flags");
+_Static_assert(offsetof(struct mt_seg_site, calls) == 16, "site.calls");
+_Static_assert(offsetof(struct mt_seg_site, ticks) == 24, "site.ticks");
+_Static_assert(offsetof(struct mt_seg_site, bytes) == 32, "site.bytes");
+_Static_assert(offsetof(struct mt_seg_site, max_ticks) == 40, "site.max_ticks");
+_Static_assert(offsetof(struct mt_seg_site, request_ticks) == 48, "site.request_ticks");
+_Static_assert(offsetof(struct mt_seg_site, blocked_ticks) == 56, "site.blocked_ticks");
 
 /* Distributions of one function. */
 struct mt_seg_function {
@@ -327,7 +358,7 @@ struct mt_seg_function {
     uint64_t completed; /* requests that this function started and that completed */
     uint64_t completed_ticks; /* their time from start call to the return of the completing call */
     uint64_t messages; /* messages counted in size_bins */
-    uint64_t reserved1; /* 0 */
+    uint64_t blocked_ticks; /* of completed_ticks, time inside the completing calls, as in struct site */
     uint64_t time_bins[44]; /* calls by time */
     uint64_t size_bins[40]; /* messages by size */
 };
@@ -338,7 +369,7 @@ _Static_assert(offsetof(struct mt_seg_function, errors) == 8, "function.errors")
 _Static_assert(offsetof(struct mt_seg_function, completed) == 16, "function.completed");
 _Static_assert(offsetof(struct mt_seg_function, completed_ticks) == 24, "function.completed_ticks");
 _Static_assert(offsetof(struct mt_seg_function, messages) == 32, "function.messages");
-_Static_assert(offsetof(struct mt_seg_function, reserved1) == 40, "function.reserved1");
+_Static_assert(offsetof(struct mt_seg_function, blocked_ticks) == 40, "function.blocked_ticks");
 _Static_assert(offsetof(struct mt_seg_function, time_bins) == 48, "function.time_bins");
 _Static_assert(offsetof(struct mt_seg_function, size_bins) == 400, "function.size_bins");
 
@@ -470,6 +501,150 @@ _Static_assert(offsetof(struct mt_seg_phase, ticks) == 8, "phase.ticks");
 _Static_assert(offsetof(struct mt_seg_phase, name) == 16, "phase.name");
 _Static_assert(offsetof(struct mt_seg_phase, reserved0) == 80, "phase.reserved0");
 _Static_assert(offsetof(struct mt_seg_phase, reserved1) == 88, "phase.reserved1");
+
+/* One collective operation as this rank saw it. An instance is the same on all members of its communicator by (comm_id, sequence, start). Kept if mt_arrival_hash of these has at least as many trailing zero bits as the level of its class. */
+struct mt_seg_arrival {
+    uint64_t comm_id; /* id of the communicator, as in struct comm */
+    uint32_t sequence; /* collective calls on this communicator before it (of a persistent one: before its making) */
+    uint32_t start; /* of a persistent collective: which start, from 1; else 0 */
+    uint64_t enter_ticks; /* arrival: entry of the call, or of the call that started it */
+    uint64_t wait_ticks; /* entry of the call that completed it; of a blocking one equal to enter_ticks */
+    uint64_t exit_ticks; /* return of the call that completed it */
+    uint64_t bytes; /* the rank's own share, as in struct site */
+    uint64_t address; /* call site: return address */
+    int32_t root; /* rank of the root in the communicator, negative if there is none */
+    int32_t rank; /* own rank in the communicator */
+    int32_t size; /* processes of the communicator */
+    uint16_t call; /* enum call, of the call that started it */
+    uint16_t reserved0; /* 0 */
+};
+_Static_assert(sizeof(struct mt_seg_arrival) == 72, "arrival");
+_Static_assert(offsetof(struct mt_seg_arrival, comm_id) == 0, "arrival.comm_id");
+_Static_assert(offsetof(struct mt_seg_arrival, sequence) == 8, "arrival.sequence");
+_Static_assert(offsetof(struct mt_seg_arrival, start) == 12, "arrival.start");
+_Static_assert(offsetof(struct mt_seg_arrival, enter_ticks) == 16, "arrival.enter_ticks");
+_Static_assert(offsetof(struct mt_seg_arrival, wait_ticks) == 24, "arrival.wait_ticks");
+_Static_assert(offsetof(struct mt_seg_arrival, exit_ticks) == 32, "arrival.exit_ticks");
+_Static_assert(offsetof(struct mt_seg_arrival, bytes) == 40, "arrival.bytes");
+_Static_assert(offsetof(struct mt_seg_arrival, address) == 48, "arrival.address");
+_Static_assert(offsetof(struct mt_seg_arrival, root) == 56, "arrival.root");
+_Static_assert(offsetof(struct mt_seg_arrival, rank) == 60, "arrival.rank");
+_Static_assert(offsetof(struct mt_seg_arrival, size) == 64, "arrival.size");
+_Static_assert(offsetof(struct mt_seg_arrival, call) == 68, "arrival.call");
+_Static_assert(offsetof(struct mt_seg_arrival, reserved0) == 70, "arrival.reserved0");
+
+/* All calls of one collective function on one communicator. */
+struct mt_seg_arrival_class {
+    uint64_t comm_id; /* id of the communicator; 0 in the class that holds all others beyond the table */
+    uint16_t call; /* enum call; 0 in that class */
+    uint16_t level; /* instances are kept that have so many trailing zero bits */
+    uint32_t kept; /* rows of ARRIVALS */
+    uint64_t instances; /* operations completed, kept or not */
+    uint64_t dropped; /* instances that a full table could not take although their level was kept */
+};
+_Static_assert(sizeof(struct mt_seg_arrival_class) == 32, "arrival_class");
+_Static_assert(offsetof(struct mt_seg_arrival_class, comm_id) == 0, "arrival_class.comm_id");
+_Static_assert(offsetof(struct mt_seg_arrival_class, call) == 8, "arrival_class.call");
+_Static_assert(offsetof(struct mt_seg_arrival_class, level) == 10, "arrival_class.level");
+_Static_assert(offsetof(struct mt_seg_arrival_class, kept) == 12, "arrival_class.kept");
+_Static_assert(offsetof(struct mt_seg_arrival_class, instances) == 16, "arrival_class.instances");
+_Static_assert(offsetof(struct mt_seg_arrival_class, dropped) == 24, "arrival_class.dropped");
+
+/* A buffer by address and path. */
+struct mt_seg_buffer {
+    uint64_t address; /* as given to MPI; never looked at */
+    uint64_t bytes; /* payload of the latest access */
+    uint32_t accesses; /* how often it was used */
+    uint32_t last; /* number of the latest access, counted over all buffers of the shard */
+    uint16_t path; /* enum path */
+    uint16_t resized; /* accesses with another payload than the one before, at most 65535 */
+    uint32_t reserved0; /* 0 */
+};
+_Static_assert(sizeof(struct mt_seg_buffer) == 32, "buffer");
+_Static_assert(offsetof(struct mt_seg_buffer, address) == 0, "buffer.address");
+_Static_assert(offsetof(struct mt_seg_buffer, bytes) == 8, "buffer.bytes");
+_Static_assert(offsetof(struct mt_seg_buffer, accesses) == 16, "buffer.accesses");
+_Static_assert(offsetof(struct mt_seg_buffer, last) == 20, "buffer.last");
+_Static_assert(offsetof(struct mt_seg_buffer, path) == 24, "buffer.path");
+_Static_assert(offsetof(struct mt_seg_buffer, resized) == 26, "buffer.resized");
+_Static_assert(offsetof(struct mt_seg_buffer, reserved0) == 28, "buffer.reserved0");
+
+/* All accesses of one path. */
+struct mt_seg_reuse {
+    uint32_t path; /* enum path */
+    uint32_t stopped; /* 1 once no more buffers are added to BUFFERS */
+    uint64_t untracked; /* accesses to buffers that are not in BUFFERS, or without an address */
+    uint64_t reserved0; /* 0 */
+    uint64_t reserved1; /* 0 */
+    uint64_t accesses[40]; /* by payload; bins as of SIZE_BINS */
+    uint64_t reused[40]; /* of them, those to a buffer used before */
+    uint64_t distances[32]; /* of the reused ones, accesses since the one before to the same buffer */
+};
+_Static_assert(sizeof(struct mt_seg_reuse) == 928, "reuse");
+_Static_assert(offsetof(struct mt_seg_reuse, path) == 0, "reuse.path");
+_Static_assert(offsetof(struct mt_seg_reuse, stopped) == 4, "reuse.stopped");
+_Static_assert(offsetof(struct mt_seg_reuse, untracked) == 8, "reuse.untracked");
+_Static_assert(offsetof(struct mt_seg_reuse, reserved0) == 16, "reuse.reserved0");
+_Static_assert(offsetof(struct mt_seg_reuse, reserved1) == 24, "reuse.reserved1");
+_Static_assert(offsetof(struct mt_seg_reuse, accesses) == 32, "reuse.accesses");
+_Static_assert(offsetof(struct mt_seg_reuse, reused) == 352, "reuse.reused");
+_Static_assert(offsetof(struct mt_seg_reuse, distances) == 672, "reuse.distances");
+
+/* One event of a trace. */
+struct mt_seg_event {
+    uint8_t kind; /* enum event_kind */
+    uint8_t flags; /* enum event_flag, or-ed */
+    uint16_t call; /* enum call; of a message the call that posted it */
+    uint32_t serial; /* of a message: order in which this process posted sends, or receives */
+    uint64_t enter_ticks; /* see enum event_kind */
+    uint64_t exit_ticks; /* see enum event_kind */
+    uint64_t post_ticks; /* see enum event_kind */
+    uint64_t address; /* call site: return address; of a message that of the call that posted it */
+    uint64_t comm_id; /* id of the communicator, 0 without one */
+    uint64_t bytes; /* payload */
+    int32_t peer; /* world rank, or PEER_* */
+    int32_t tag; /* message tag, negative if unknown */
+};
+_Static_assert(sizeof(struct mt_seg_event) == 64, "event");
+_Static_assert(offsetof(struct mt_seg_event, kind) == 0, "event.kind");
+_Static_assert(offsetof(struct mt_seg_event, flags) == 1, "event.flags");
+_Static_assert(offsetof(struct mt_seg_event, call) == 2, "event.call");
+_Static_assert(offsetof(struct mt_seg_event, serial) == 4, "event.serial");
+_Static_assert(offsetof(struct mt_seg_event, enter_ticks) == 8, "event.enter_ticks");
+_Static_assert(offsetof(struct mt_seg_event, exit_ticks) == 16, "event.exit_ticks");
+_Static_assert(offsetof(struct mt_seg_event, post_ticks) == 24, "event.post_ticks");
+_Static_assert(offsetof(struct mt_seg_event, address) == 32, "event.address");
+_Static_assert(offsetof(struct mt_seg_event, comm_id) == 40, "event.comm_id");
+_Static_assert(offsetof(struct mt_seg_event, bytes) == 48, "event.bytes");
+_Static_assert(offsetof(struct mt_seg_event, peer) == 56, "event.peer");
+_Static_assert(offsetof(struct mt_seg_event, tag) == 60, "event.tag");
+
+/* The first bytes of a trace file; events follow to the end of the file. */
+struct mt_seg_trace_file {
+    char magic[8]; /* MPITRTRC */
+    uint32_t version_major; /* readers refuse another one */
+    uint32_t version_minor; /* readers accept a newer one */
+    uint64_t layout_hash; /* as in a segment */
+    uint32_t pid; /* process id */
+    uint32_t event_bytes; /* size of struct event */
+    uint64_t pid_start; /* start time of the process, as in a segment */
+    char boot_id[40]; /* as in a segment */
+    char node[72]; /* host name */
+    char job[64]; /* job id */
+    uint64_t reserved0[5]; /* 0 */
+};
+_Static_assert(sizeof(struct mt_seg_trace_file) == 256, "trace_file");
+_Static_assert(offsetof(struct mt_seg_trace_file, magic) == 0, "trace_file.magic");
+_Static_assert(offsetof(struct mt_seg_trace_file, version_major) == 8, "trace_file.version_major");
+_Static_assert(offsetof(struct mt_seg_trace_file, version_minor) == 12, "trace_file.version_minor");
+_Static_assert(offsetof(struct mt_seg_trace_file, layout_hash) == 16, "trace_file.layout_hash");
+_Static_assert(offsetof(struct mt_seg_trace_file, pid) == 24, "trace_file.pid");
+_Static_assert(offsetof(struct mt_seg_trace_file, event_bytes) == 28, "trace_file.event_bytes");
+_Static_assert(offsetof(struct mt_seg_trace_file, pid_start) == 32, "trace_file.pid_start");
+_Static_assert(offsetof(struct mt_seg_trace_file, boot_id) == 40, "trace_file.boot_id");
+_Static_assert(offsetof(struct mt_seg_trace_file, node) == 80, "trace_file.node");
+_Static_assert(offsetof(struct mt_seg_trace_file, job) == 152, "trace_file.job");
+_Static_assert(offsetof(struct mt_seg_trace_file, reserved0) == 216, "trace_file.reserved0");
 
 /* The first bytes of a node file; records follow to the end of the file. */
 struct mt_seg_node_file {

@@ -27,6 +27,10 @@ var All = []Knob{
 	{"clock", "MPITRACE_CLOCK", "clock", "enum", "auto", []string{"auto", "tsc", "vdso"}, 0, 0, "shim", "time source; auto takes the TSC where the processor and the kernel both trust it"},
 	{"stack", "MPITRACE_STACK", "stack", "int", "0", []string(nil), 0, 16, "shim", "return addresses to keep outward of each call site"},
 	{"skip", "MPITRACE_SKIP", "skip", "list", "", []string(nil), 0, 0, "shim", "communication libraries to step out of when a call site is sought, by the beginning of their file name (libpetsc,libHYPRE)"},
+	{"arrival", "MPITRACE_ARRIVAL", "arrival", "bool", "1", []string(nil), 0, 0, "shim", "sample when ranks arrive at collectives"},
+	{"reuse", "MPITRACE_REUSE", "reuse", "bool", "1", []string(nil), 0, 0, "shim", "follow how often message buffers are used again"},
+	{"trace", "MPITRACE_TRACE", "trace", "bool", "0", []string(nil), 0, 0, "shim", "write every call and message to a trace file, to find who waited for whom"},
+	{"trace_bytes", "MPITRACE_TRACE_BYTES", "trace-bytes", "size", "256M", []string(nil), 0, 0, "shim", "largest trace file of a rank; what comes later is counted, not kept"},
 	{"job_id", "MPITRACE_JOB_ID", "", "text", "", []string(nil), 0, 0, "internal", "names the job, set by mpitrace run; default: from the launcher"},
 	{"keep_segments", "MPITRACE_KEEP_SEGMENTS", "keep-segments", "bool", "0", []string(nil), 0, 0, "shim", "leave the segments in shared memory after the node file is written"},
 }

@@ -46,7 +46,7 @@ func (j Job) addComms(s *Segment, rank int) {
 func (s *Segment) addSite(name string, offset, calls, callNS, bytes uint64) {
 	id := ID(name)
 	ticks := callNS * ticksPerNS
-	s.Sites = append(s.Sites, segment.RawSite{Address: ModuleBase + offset, Call: id, Module: 1,
+	s.Sites = append(s.Sites, segment.RawSite{Address: ModuleBase + offset, Call: uint16(id), Module: 1,
 		Calls: calls, Ticks: calls * ticks, Bytes: calls * bytes, MaxTicks: 9 * ticks})
 	for i := range s.Functions {
 		if s.Functions[i].Call == id {
@@ -72,7 +72,7 @@ func count(f *segment.RawFunction, calls, ticks, bytes uint64) {
 func (j Job) fill(s *Segment, rank int) {
 	send := ID("MPI_Send")
 	for i := range j.ExtraSites {
-		s.Sites = append(s.Sites, segment.RawSite{Address: ModuleBase + 0x2000 + uint64(i)*16, Call: send, Module: 1,
+		s.Sites = append(s.Sites, segment.RawSite{Address: ModuleBase + 0x2000 + uint64(i)*16, Call: uint16(send), Module: 1,
 			Calls: 10, Ticks: 20_000, Bytes: 640, MaxTicks: 4000})
 	}
 	for i := range j.ExtraFunctions {
