@@ -15,7 +15,7 @@ const (
 const (
 	SegmentBytesDefault = 262144  // allocated when a segment is made
 	SegmentBytesMax     = 4194304 // a segment never grows beyond this
-	SectionsMax         = 128     // entries of the section directory, which follows the header at SECTIONS_OFFSET
+	SectionsMax         = 256     // entries of the section directory, which follows the header at SECTIONS_OFFSET
 	SectionsOffset      = 4096    // file offset of the section directory
 	TimeBins            = 44      // bin b counts calls of [2^(b-1), 2^b) ticks, bin 0 those of 0; the last bin takes all above
 	SizeBins            = 40      // bin b counts messages of [2^(b-1), 2^b) bytes, bin 0 those of 0; the last bin takes all above

@@ -111,7 +111,7 @@ func TestRefuse(t *testing.T) {
 		{"newer, short header", func(b []byte) []byte { put(b[8:], segment.VersionMajor+1); return b[:64] }, segment.ErrVersion, "newer mpitrace"},
 		{"older", func(b []byte) []byte { put(b[8:], 0); return b }, segment.ErrVersion, "older mpitrace"},
 		{"header size", func(b []byte) []byte { put(b[24:], 12); return b }, segment.ErrCorrupt, "header of 12 bytes"},
-		{"too many sections", func(b []byte) []byte { put(b[32:], 129); return b }, segment.ErrCorrupt, "129 sections"},
+		{"too many sections", func(b []byte) []byte { put(b[32:], 257); return b }, segment.ErrCorrupt, "257 sections"},
 		{"no directory", func(b []byte) []byte { return b[:directory+100] }, segment.ErrTruncated, "directory"},
 		{"short", func(b []byte) []byte { return b[:len(b)-3000] }, segment.ErrTruncated, "there are"},
 		{"entry size", func(b []byte) []byte { put(b[directory+16:], 3); return b }, segment.ErrCorrupt, "entries of 3 bytes"},

@@ -28,7 +28,7 @@ int MT_NAME(MPI_Accumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -135,7 +135,12 @@ int MT_NAME(MPI_Allgather)(const void *a0, int a1, MT_Datatype a2, void *a3, int
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -152,7 +157,12 @@ int MT_NAME(MPI_Allgather_init)(const void *a0, int a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -169,7 +179,12 @@ int MT_NAME(MPI_Allgatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, co
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -186,7 +201,12 @@ int MT_NAME(MPI_Allgatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -217,7 +237,12 @@ int MT_NAME(MPI_Allreduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -234,7 +259,12 @@ int MT_NAME(MPI_Allreduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -251,7 +281,12 @@ int MT_NAME(MPI_Alltoall)(const void *a0, int a1, MT_Datatype a2, void *a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -268,7 +303,12 @@ int MT_NAME(MPI_Alltoall_init)(const void *a0, int a1, MT_Datatype a2, void *a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -285,7 +325,12 @@ int MT_NAME(MPI_Alltoallv)(const void *a0, const int *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
+        mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -302,7 +347,12 @@ int MT_NAME(MPI_Alltoallv_init)(const void *a0, const int *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -319,7 +369,12 @@ int MT_NAME(MPI_Alltoallw)(const void *a0, const int *a1, const int *a2, const M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
+        mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -336,7 +391,12 @@ int MT_NAME(MPI_Alltoallw_init)(const void *a0, const int *a1, const int *a2, co
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -395,7 +455,12 @@ int MT_NAME(MPI_Barrier)(MT_Comm a0)
     int rc = ((real_fn)call.real)(a0);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a0, 0, 0);
+        mt_body_coll(&call, a0, -1, 0, 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a0);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -412,7 +477,12 @@ int MT_NAME(MPI_Barrier_init)(MT_Comm a0, MT_Info a1, MT_Request *a2)
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a0, 0, a2);
+        mt_body_coll_init(&call, a0, -1, 0, a2);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a0);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -429,7 +499,12 @@ int MT_NAME(MPI_Bcast)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4)
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
+        mt_body_coll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -446,7 +521,12 @@ int MT_NAME(MPI_Bcast_init)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -463,7 +543,7 @@ int MT_NAME(MPI_Bsend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -480,7 +560,7 @@ int MT_NAME(MPI_Bsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1298,7 +1378,7 @@ int MT_NAME(MPI_Compare_and_swap)(const void *a0, const void *a1, void *a2, MT_D
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a4, 1, a3);
+        mt_body_rma(&call, a0, a4, 1, a3);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1515,7 +1595,12 @@ int MT_NAME(MPI_Exscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1532,7 +1617,12 @@ int MT_NAME(MPI_Exscan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1549,7 +1639,7 @@ int MT_NAME(MPI_Fetch_and_op)(const void *a0, void *a1, MT_Datatype a2, int a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, 1, a2);
+        mt_body_rma(&call, a0, a3, 1, a2);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2585,7 +2675,12 @@ int MT_NAME(MPI_Gather)(const void *a0, int a1, MT_Datatype a2, void *a3, int a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2602,7 +2697,12 @@ int MT_NAME(MPI_Gather_init)(const void *a0, int a1, MT_Datatype a2, void *a3, i
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2619,7 +2719,12 @@ int MT_NAME(MPI_Gatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, const
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2636,7 +2741,12 @@ int MT_NAME(MPI_Gatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2653,7 +2763,7 @@ int MT_NAME(MPI_Get)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2670,7 +2780,7 @@ int MT_NAME(MPI_Get_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a6, a8, a9);
+        mt_body_rma(&call, a0, a6, a8, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3137,8 +3247,12 @@ int MT_NAME(MPI_Iallgather)(const void *a0, int a1, MT_Datatype a2, void *a3, in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3155,8 +3269,12 @@ int MT_NAME(MPI_Iallgatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3173,8 +3291,12 @@ int MT_NAME(MPI_Iallreduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3191,8 +3313,12 @@ int MT_NAME(MPI_Ialltoall)(const void *a0, int a1, MT_Datatype a2, void *a3, int
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3209,8 +3335,12 @@ int MT_NAME(MPI_Ialltoallv)(const void *a0, const int *a1, const int *a2, MT_Dat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3227,8 +3357,12 @@ int MT_NAME(MPI_Ialltoallw)(const void *a0, const int *a1, const int *a2, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3245,8 +3379,12 @@ int MT_NAME(MPI_Ibarrier)(MT_Comm a0, MT_Request *a1)
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a0, 0, 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a1);
+        mt_body_icoll(&call, a0, -1, 0, 0, a1);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a0);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3263,8 +3401,12 @@ int MT_NAME(MPI_Ibcast)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
-        mt_body_request(&call, MT_REQUEST_OTHER, a5);
+        mt_body_icoll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a5);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3281,7 +3423,7 @@ int MT_NAME(MPI_Ibsend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3298,8 +3440,12 @@ int MT_NAME(MPI_Iexscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3316,8 +3462,12 @@ int MT_NAME(MPI_Igather)(const void *a0, int a1, MT_Datatype a2, void *a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3334,8 +3484,12 @@ int MT_NAME(MPI_Igatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, cons
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3375,7 +3529,7 @@ int MT_NAME(MPI_Imrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Req
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, a1, a2, a4);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3392,8 +3546,12 @@ int MT_NAME(MPI_Ineighbor_allgather)(const void *a0, int a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3410,8 +3568,12 @@ int MT_NAME(MPI_Ineighbor_allgatherv)(const void *a0, int a1, MT_Datatype a2, vo
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3428,8 +3590,12 @@ int MT_NAME(MPI_Ineighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3446,8 +3612,12 @@ int MT_NAME(MPI_Ineighbor_alltoallv)(const void *a0, const int *a1, const int *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3464,8 +3634,12 @@ int MT_NAME(MPI_Ineighbor_alltoallw)(const void *a0, const int *a1, const MT_Ain
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3794,7 +3968,7 @@ int MT_NAME(MPI_Irecv)(void *a0, int a1, MT_Datatype a2, int a3, int a4, MT_Comm
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, a5, a3, a1, a2, a6);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3811,8 +3985,12 @@ int MT_NAME(MPI_Ireduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3829,8 +4007,12 @@ int MT_NAME(MPI_Ireduce_scatter)(const void *a0, void *a1, const int *a2, MT_Dat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3847,8 +4029,12 @@ int MT_NAME(MPI_Ireduce_scatter_block)(const void *a0, void *a1, int a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3865,7 +4051,7 @@ int MT_NAME(MPI_Irsend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3896,8 +4082,12 @@ int MT_NAME(MPI_Iscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3914,8 +4104,12 @@ int MT_NAME(MPI_Iscatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3932,8 +4126,12 @@ int MT_NAME(MPI_Iscatterv)(const void *a0, const int *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3950,7 +4148,7 @@ int MT_NAME(MPI_Isend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3970,8 +4168,8 @@ int MT_NAME(MPI_Isendrecv)(const void *a0, int a1, MT_Datatype a2, int a3, int a
         if (a3 == MT_PROC_NULL) {
             mt_count_comm(&call, MT_U64(a10));
         }
-        mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_posted(&call, a10, a8, a6, a7, a11);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a10, a3, a4));
+        mt_body_posted(&call, MT_MESSAGE(a5, a6, a7, a10, a8, a9), a11);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3991,8 +4189,8 @@ int MT_NAME(MPI_Isendrecv_replace)(void *a0, int a1, MT_Datatype a2, int a3, int
         if (a3 == MT_PROC_NULL) {
             mt_count_comm(&call, MT_U64(a7));
         }
-        mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_posted(&call, a7, a5, a1, a2, a8);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a7, a3, a4));
+        mt_body_posted(&call, MT_MESSAGE(a0, a1, a2, a7, a5, a6), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4009,7 +4207,7 @@ int MT_NAME(MPI_Issend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4129,7 +4327,7 @@ int MT_NAME(MPI_Mrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Stat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), status, a2);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4146,7 +4344,12 @@ int MT_NAME(MPI_Neighbor_allgather)(const void *a0, int a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4163,7 +4366,12 @@ int MT_NAME(MPI_Neighbor_allgather_init)(const void *a0, int a1, MT_Datatype a2,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4180,7 +4388,12 @@ int MT_NAME(MPI_Neighbor_allgatherv)(const void *a0, int a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4197,7 +4410,12 @@ int MT_NAME(MPI_Neighbor_allgatherv_init)(const void *a0, int a1, MT_Datatype a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, mt_type_bytes(&call, a1, a2), a9);
+        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4214,7 +4432,12 @@ int MT_NAME(MPI_Neighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4231,7 +4454,12 @@ int MT_NAME(MPI_Neighbor_alltoall_init)(const void *a0, int a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4248,7 +4476,12 @@ int MT_NAME(MPI_Neighbor_alltoallv)(const void *a0, const int *a1, const int *a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4265,7 +4498,12 @@ int MT_NAME(MPI_Neighbor_alltoallv_init)(const void *a0, const int *a1, const in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4282,7 +4520,12 @@ int MT_NAME(MPI_Neighbor_alltoallw)(const void *a0, const int *a1, const MT_Aint
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
+        mt_body_coll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4299,7 +4542,12 @@ int MT_NAME(MPI_Neighbor_alltoallw_init)(const void *a0, const int *a1, const MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4539,7 +4787,7 @@ int MT_NAME(MPI_Precv_init)(void *a0, int a1, MT_Count a2, MT_Datatype a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, a6, a4, (int64_t)a1 * a2, a3, a8);
+        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4573,7 +4821,7 @@ int MT_NAME(MPI_Psend_init)(const void *a0, int a1, MT_Count a2, MT_Datatype a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a6, a4, (int64_t)a1 * a2, a3, a8);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4604,7 +4852,7 @@ int MT_NAME(MPI_Put)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4635,7 +4883,7 @@ int MT_NAME(MPI_Raccumulate)(const void *a0, int a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4654,7 +4902,7 @@ int MT_NAME(MPI_Recv)(void *a0, int a1, MT_Datatype a2, int a3, int a4, MT_Comm 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, a5, status, a2);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4671,7 +4919,7 @@ int MT_NAME(MPI_Recv_init)(void *a0, int a1, MT_Datatype a2, int a3, int a4, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4688,7 +4936,12 @@ int MT_NAME(MPI_Reduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
+        mt_body_coll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4705,7 +4958,12 @@ int MT_NAME(MPI_Reduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4736,7 +4994,12 @@ int MT_NAME(MPI_Reduce_scatter)(const void *a0, void *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4753,7 +5016,12 @@ int MT_NAME(MPI_Reduce_scatter_block)(const void *a0, void *a1, int a2, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4770,7 +5038,12 @@ int MT_NAME(MPI_Reduce_scatter_block_init)(const void *a0, void *a1, int a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4787,7 +5060,12 @@ int MT_NAME(MPI_Reduce_scatter_init)(const void *a0, void *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4890,7 +5168,7 @@ int MT_NAME(MPI_Rget)(void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4908,7 +5186,7 @@ int MT_NAME(MPI_Rget_accumulate)(const void *a0, int a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a6, a8, a9);
+        mt_body_rma(&call, a0, a6, a8, a9);
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4926,7 +5204,7 @@ int MT_NAME(MPI_Rput)(const void *a0, int a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -4944,7 +5222,7 @@ int MT_NAME(MPI_Rsend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4961,7 +5239,7 @@ int MT_NAME(MPI_Rsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4978,7 +5256,12 @@ int MT_NAME(MPI_Scan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4995,7 +5278,12 @@ int MT_NAME(MPI_Scan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5012,7 +5300,12 @@ int MT_NAME(MPI_Scatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5029,7 +5322,12 @@ int MT_NAME(MPI_Scatter_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5046,7 +5344,12 @@ int MT_NAME(MPI_Scatterv)(const void *a0, const int *a1, const int *a2, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5063,7 +5366,12 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5080,7 +5388,7 @@ int MT_NAME(MPI_Send)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5097,7 +5405,7 @@ int MT_NAME(MPI_Send_init)(const void *a0, int a1, MT_Datatype a2, int a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5115,7 +5423,7 @@ int MT_NAME(MPI_Sendrecv)(const void *a0, int a1, MT_Datatype a2, int a3, int a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_sendrecv(&call, a10, a3, a1, a2, status, a7);
+        mt_body_sendrecv(&call, MT_MESSAGE(a0, a1, a2, a10, a3, a4), MT_MESSAGE(a5, a6, a7, a10, a8, a9), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5133,7 +5441,7 @@ int MT_NAME(MPI_Sendrecv_replace)(void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_sendrecv(&call, a7, a3, a1, a2, status, a2);
+        mt_body_sendrecv(&call, MT_MESSAGE(a0, a1, a2, a7, a3, a4), MT_MESSAGE(a0, a1, a2, a7, a5, a6), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5341,7 +5649,7 @@ int MT_NAME(MPI_Ssend)(const void *a0, int a1, MT_Datatype a2, int a3, int a4, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5358,7 +5666,7 @@ int MT_NAME(MPI_Ssend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6290,7 +6598,7 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a1 != 0) {
-            mt_body_completed(&call, &pending, status);
+            mt_body_completed(&call, &pending, status, 1);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -6356,7 +6664,7 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a3 != 0 && *a2 != MT_UNDEFINED) {
-            mt_body_array_one(&call, &array, *a2, status);
+            mt_body_array_one(&call, &array, *a2, status, 1);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -7111,7 +7419,7 @@ int MT_NAME(MPI_Wait)(MT_Request *a0, MT_Status *a1)
     int rc = ((real_fn)call.real)(a0, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_completed(&call, &pending, status);
+        mt_body_completed(&call, &pending, status, 1);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_failed(&call, &pending, a0);
@@ -7160,7 +7468,7 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a2 != MT_UNDEFINED) {
-            mt_body_array_one(&call, &array, *a2, status);
+            mt_body_array_one(&call, &array, *a2, status, 1);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -7815,7 +8123,7 @@ int MT_NAME(MPI_Accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7832,7 +8140,12 @@ int MT_NAME(MPI_Allgather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7849,7 +8162,12 @@ int MT_NAME(MPI_Allgather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7866,7 +8184,12 @@ int MT_NAME(MPI_Allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7883,7 +8206,12 @@ int MT_NAME(MPI_Allgatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7900,7 +8228,12 @@ int MT_NAME(MPI_Allreduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7917,7 +8250,12 @@ int MT_NAME(MPI_Allreduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7934,7 +8272,12 @@ int MT_NAME(MPI_Alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7951,7 +8294,12 @@ int MT_NAME(MPI_Alltoall_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, vo
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7968,7 +8316,12 @@ int MT_NAME(MPI_Alltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
+        mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -7985,7 +8338,12 @@ int MT_NAME(MPI_Alltoallv_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8002,7 +8360,12 @@ int MT_NAME(MPI_Alltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
+        mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8019,7 +8382,12 @@ int MT_NAME(MPI_Alltoallw_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8036,7 +8404,12 @@ int MT_NAME(MPI_Bcast_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Comm 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
+        mt_body_coll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8053,7 +8426,12 @@ int MT_NAME(MPI_Bcast_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8070,7 +8448,7 @@ int MT_NAME(MPI_Bsend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8087,7 +8465,7 @@ int MT_NAME(MPI_Bsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8132,7 +8510,12 @@ int MT_NAME(MPI_Exscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8149,7 +8532,12 @@ int MT_NAME(MPI_Exscan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8678,7 +9066,12 @@ int MT_NAME(MPI_Gather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8695,7 +9088,12 @@ int MT_NAME(MPI_Gather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8712,7 +9110,12 @@ int MT_NAME(MPI_Gatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8729,7 +9132,12 @@ int MT_NAME(MPI_Gatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8746,7 +9154,7 @@ int MT_NAME(MPI_Get_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8763,7 +9171,7 @@ int MT_NAME(MPI_Get_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a6, a8, a9);
+        mt_body_rma(&call, a0, a6, a8, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8811,8 +9219,12 @@ int MT_NAME(MPI_Iallgather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8829,8 +9241,12 @@ int MT_NAME(MPI_Iallgatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8847,8 +9263,12 @@ int MT_NAME(MPI_Iallreduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8865,8 +9285,12 @@ int MT_NAME(MPI_Ialltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8883,8 +9307,12 @@ int MT_NAME(MPI_Ialltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8901,8 +9329,12 @@ int MT_NAME(MPI_Ialltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8919,8 +9351,12 @@ int MT_NAME(MPI_Ibcast_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Comm
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a4, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
-        mt_body_request(&call, MT_REQUEST_OTHER, a5);
+        mt_body_icoll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a5);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a4);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8937,7 +9373,7 @@ int MT_NAME(MPI_Ibsend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, i
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8954,8 +9390,12 @@ int MT_NAME(MPI_Iexscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8972,8 +9412,12 @@ int MT_NAME(MPI_Igather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8990,8 +9434,12 @@ int MT_NAME(MPI_Igatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9009,7 +9457,7 @@ int MT_NAME(MPI_Imrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, a1, a2, a4);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9026,8 +9474,12 @@ int MT_NAME(MPI_Ineighbor_allgather_c)(const void *a0, MT_Count a1, MT_Datatype 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9044,8 +9496,12 @@ int MT_NAME(MPI_Ineighbor_allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9062,8 +9518,12 @@ int MT_NAME(MPI_Ineighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9080,8 +9540,12 @@ int MT_NAME(MPI_Ineighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9098,8 +9562,12 @@ int MT_NAME(MPI_Ineighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9116,7 +9584,7 @@ int MT_NAME(MPI_Irecv_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, int a4, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, a5, a3, a1, a2, a6);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9133,8 +9601,12 @@ int MT_NAME(MPI_Ireduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
-        mt_body_request(&call, MT_REQUEST_OTHER, a7);
+        mt_body_icoll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9151,8 +9623,12 @@ int MT_NAME(MPI_Ireduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9169,8 +9645,12 @@ int MT_NAME(MPI_Ireduce_scatter_block_c)(const void *a0, void *a1, MT_Count a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9187,7 +9667,7 @@ int MT_NAME(MPI_Irsend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, i
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9204,8 +9684,12 @@ int MT_NAME(MPI_Iscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
-        mt_body_request(&call, MT_REQUEST_OTHER, a6);
+        mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9222,8 +9706,12 @@ int MT_NAME(MPI_Iscatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9240,8 +9728,12 @@ int MT_NAME(MPI_Iscatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
-        mt_body_request(&call, MT_REQUEST_OTHER, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9258,7 +9750,7 @@ int MT_NAME(MPI_Isend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9278,8 +9770,8 @@ int MT_NAME(MPI_Isendrecv_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3
         if (a3 == MT_PROC_NULL) {
             mt_count_comm(&call, MT_U64(a10));
         }
-        mt_body_send(&call, a10, a3, a1, a2);
-        mt_body_posted(&call, a10, a8, a6, a7, a11);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a10, a3, a4));
+        mt_body_posted(&call, MT_MESSAGE(a5, a6, a7, a10, a8, a9), a11);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9299,8 +9791,8 @@ int MT_NAME(MPI_Isendrecv_replace_c)(void *a0, MT_Count a1, MT_Datatype a2, int 
         if (a3 == MT_PROC_NULL) {
             mt_count_comm(&call, MT_U64(a7));
         }
-        mt_body_send(&call, a7, a3, a1, a2);
-        mt_body_posted(&call, a7, a5, a1, a2, a8);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a7, a3, a4));
+        mt_body_posted(&call, MT_MESSAGE(a0, a1, a2, a7, a5, a6), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9317,7 +9809,7 @@ int MT_NAME(MPI_Issend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, i
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_isend(&call, a5, a3, a1, a2, a6);
+        mt_body_isend(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9335,7 +9827,7 @@ int MT_NAME(MPI_Mrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), status, a2);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9352,7 +9844,12 @@ int MT_NAME(MPI_Neighbor_allgather_c)(const void *a0, MT_Count a1, MT_Datatype a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9369,7 +9866,12 @@ int MT_NAME(MPI_Neighbor_allgather_init_c)(const void *a0, MT_Count a1, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9386,7 +9888,12 @@ int MT_NAME(MPI_Neighbor_allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9403,7 +9910,12 @@ int MT_NAME(MPI_Neighbor_allgatherv_init_c)(const void *a0, MT_Count a1, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, mt_type_bytes(&call, a1, a2), a9);
+        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9420,7 +9932,12 @@ int MT_NAME(MPI_Neighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+        mt_body_coll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9437,7 +9954,12 @@ int MT_NAME(MPI_Neighbor_alltoall_init_c)(const void *a0, MT_Count a1, MT_Dataty
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9454,7 +9976,12 @@ int MT_NAME(MPI_Neighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
+        mt_body_coll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9471,7 +9998,12 @@ int MT_NAME(MPI_Neighbor_alltoallv_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9488,7 +10020,12 @@ int MT_NAME(MPI_Neighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
+        mt_body_coll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9505,7 +10042,12 @@ int MT_NAME(MPI_Neighbor_alltoallw_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9592,7 +10134,7 @@ int MT_NAME(MPI_Put_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9609,7 +10151,7 @@ int MT_NAME(MPI_Raccumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a9);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9628,7 +10170,7 @@ int MT_NAME(MPI_Recv_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, int a4, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, a5, status, a2);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9645,7 +10187,7 @@ int MT_NAME(MPI_Recv_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9662,7 +10204,12 @@ int MT_NAME(MPI_Reduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
+        mt_body_coll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9679,7 +10226,12 @@ int MT_NAME(MPI_Reduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a6);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9710,7 +10262,12 @@ int MT_NAME(MPI_Reduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9727,7 +10284,12 @@ int MT_NAME(MPI_Reduce_scatter_block_c)(const void *a0, void *a1, MT_Count a2, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9744,7 +10306,12 @@ int MT_NAME(MPI_Reduce_scatter_block_init_c)(const void *a0, void *a1, MT_Count 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9761,7 +10328,12 @@ int MT_NAME(MPI_Reduce_scatter_init_c)(const void *a0, void *a1, const MT_Count 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9792,7 +10364,7 @@ int MT_NAME(MPI_Rget_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9810,7 +10382,7 @@ int MT_NAME(MPI_Rget_accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a6, a8, a9);
+        mt_body_rma(&call, a0, a6, a8, a9);
         mt_body_request(&call, MT_REQUEST_OTHER, a12);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9828,7 +10400,7 @@ int MT_NAME(MPI_Rput_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_rma(&call, a3, a5, a6);
+        mt_body_rma(&call, a0, a3, a5, a6);
         mt_body_request(&call, MT_REQUEST_OTHER, a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -9846,7 +10418,7 @@ int MT_NAME(MPI_Rsend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9863,7 +10435,7 @@ int MT_NAME(MPI_Rsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9880,7 +10452,12 @@ int MT_NAME(MPI_Scan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a5, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+        mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9897,7 +10474,12 @@ int MT_NAME(MPI_Scan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a5);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9914,7 +10496,12 @@ int MT_NAME(MPI_Scatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9931,7 +10518,12 @@ int MT_NAME(MPI_Scatter_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a7);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9948,7 +10540,12 @@ int MT_NAME(MPI_Scatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9965,7 +10562,12 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_body_unmeasured(a8);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9982,7 +10584,7 @@ int MT_NAME(MPI_Send_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, int
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9999,7 +10601,7 @@ int MT_NAME(MPI_Send_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10017,7 +10619,7 @@ int MT_NAME(MPI_Sendrecv_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_sendrecv(&call, a10, a3, a1, a2, status, a7);
+        mt_body_sendrecv(&call, MT_MESSAGE(a0, a1, a2, a10, a3, a4), MT_MESSAGE(a5, a6, a7, a10, a8, a9), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10035,7 +10637,7 @@ int MT_NAME(MPI_Sendrecv_replace_c)(void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_sendrecv(&call, a7, a3, a1, a2, status, a2);
+        mt_body_sendrecv(&call, MT_MESSAGE(a0, a1, a2, a7, a3, a4), MT_MESSAGE(a0, a1, a2, a7, a5, a6), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10052,7 +10654,7 @@ int MT_NAME(MPI_Ssend_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_send(&call, a5, a3, a1, a2);
+        mt_body_send(&call, MT_MESSAGE(a0, a1, a2, a5, a3, a4));
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10069,7 +10671,7 @@ int MT_NAME(MPI_Ssend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, a5, a3, a1, a2, a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -14,7 +14,7 @@
 /* a segment never grows beyond this */
 #define MPITRACE_SEGMENT_BYTES_MAX (4194304)
 /* entries of the section directory, which follows the header at SECTIONS_OFFSET */
-#define MPITRACE_SECTIONS_MAX (128)
+#define MPITRACE_SECTIONS_MAX (256)
 /* file offset of the section directory */
 #define MPITRACE_SECTIONS_OFFSET (4096)
 /* bin b counts calls of [2^(b-1), 2^b) ticks, bin 0 those of 0; the last bin takes all above */

@@ -20,117 +20,141 @@ MT_INLINE bool mt_was_cancelled(const MT_Status *status)
 
 /* ---- point to point ---- */
 
-MT_INLINE void mt_body_send(struct mt_call *call, MT_Comm comm, int dest,
-                            int64_t count, MT_Datatype type)
+#define MT_MESSAGE(buffer_, count_, type_, comm_, peer_, tag_)               \
+    ((struct mt_message){.buffer = (buffer_),                                \
+                         .count = (count_),                                  \
+                         .datatype = MT_U64(type_),                          \
+                         .comm = MT_U64(comm_),                              \
+                         .peer = (peer_),                                    \
+                         .tag = (tag_)})
+
+MT_INLINE struct mt_envelope mt_envelope_of(const MT_Status *status)
 {
-    if (mt_likely(dest != MT_PROC_NULL)) {
-        mt_count_sent(call, MT_U64(comm), dest, count, MT_U64(type));
+    return (struct mt_envelope){status->source, status->tag,
+                                mt_status_bytes(status)};
+}
+
+MT_INLINE void mt_body_send(struct mt_call *call, struct mt_message m)
+{
+    if (mt_likely(m.peer != MT_PROC_NULL)) {
+        mt_count_sent(call, &m, true);
     }
 }
 
-MT_INLINE void mt_body_recv(struct mt_call *call, MT_Comm comm,
-                            const MT_Status *status, MT_Datatype type)
+MT_INLINE void mt_body_recv(struct mt_call *call, struct mt_message m,
+                            const MT_Status *status)
 {
     if (mt_likely(status->source != MT_PROC_NULL)) {
-        mt_count_received(call, MT_U64(comm), status->source,
-                          mt_status_bytes(status), MT_U64(type));
+        struct mt_envelope got = mt_envelope_of(status);
+        mt_count_received(call, &m, &got);
     }
 }
 
 /* One call that sends and receives counts once for its communicator. */
-MT_INLINE void mt_body_sendrecv(struct mt_call *call, MT_Comm comm, int dest,
-                                int64_t count, MT_Datatype sendtype,
-                                const MT_Status *status, MT_Datatype recvtype)
+MT_INLINE void mt_body_sendrecv(struct mt_call *call, struct mt_message sent,
+                                struct mt_message m, const MT_Status *status)
 {
-    if (mt_unlikely(dest == MT_PROC_NULL)) {
-        mt_body_recv(call, comm, status, recvtype);
+    if (mt_unlikely(sent.peer == MT_PROC_NULL)) {
+        mt_body_recv(call, m, status);
         return;
     }
-    mt_count_sent(call, MT_U64(comm), dest, count, MT_U64(sendtype));
+    mt_count_sent(call, &sent, true);
     if (mt_likely(status->source != MT_PROC_NULL)) {
-        int64_t bytes = mt_status_bytes(status);
-        call->bytes += (uint64_t)bytes;
-        mt_count_arrived(call->shard, call->id,
-                         mt_comm(call->shard, MT_U64(comm)), status->source,
-                         (uint64_t)bytes,
-                         mt_type(call->shard, MT_U64(recvtype))->index);
+        struct mt_envelope got = mt_envelope_of(status);
+        mt_count_got(call, &m, &got);
     }
 }
 
-MT_INLINE void mt_body_isend(struct mt_call *call, MT_Comm comm, int dest,
-                             int64_t count, MT_Datatype type,
+MT_INLINE void mt_body_isend(struct mt_call *call, struct mt_message m,
                              const MT_Request *request)
 {
-    uint16_t kind = MT_REQUEST_SEND;
+    struct mt_started started = {.handle = MT_U64(*request),
+                                 .kind = MT_REQUEST_SEND,
+                                 .message = m};
     uint64_t before = call->bytes;
-    if (mt_unlikely(dest == MT_PROC_NULL)) {
-        kind |= MT_REQUEST_PEERLESS;
+    if (mt_unlikely(m.peer == MT_PROC_NULL)) {
+        started.kind |= MT_REQUEST_PEERLESS;
+    } else {
+        mt_count_sent(call, &m, false);
     }
-    mt_body_send(call, comm, dest, count, type);
-    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), dest,
-                      call->bytes - before, MT_U64(type));
+    started.bytes = call->bytes - before;
+    mt_request_insert(call, &started);
 }
 
 /* Follows a receive; the call itself is counted by the caller. */
-MT_INLINE void mt_body_posted(struct mt_call *call, MT_Comm comm, int source,
-                              int64_t count, MT_Datatype type,
+MT_INLINE void mt_body_posted(struct mt_call *call, struct mt_message m,
                               const MT_Request *request)
 {
-    uint16_t kind = MT_REQUEST_RECV;
-    if (mt_unlikely(source == MT_PROC_NULL)) {
-        kind |= MT_REQUEST_PEERLESS;
+    int64_t size = mt_type(call->shard, m.datatype)->size;
+    struct mt_started started = {.handle = MT_U64(*request),
+                                 .kind = MT_REQUEST_RECV,
+                                 .message = m,
+                                 .bytes = (uint64_t)(m.count * size)};
+    if (mt_unlikely(m.peer == MT_PROC_NULL)) {
+        started.kind |= MT_REQUEST_PEERLESS;
+    } else {
+        mt_reuse(call->shard, m.buffer, started.bytes, MPITRACE_PATH_RECEIVE);
+        if (mt_unlikely(call->shard->traced != 0)) {
+            started.sequence = mt_event_serial(true);
+        }
     }
-    mt_request_insert(
-        call, MT_U64(*request), kind, MT_U64(comm), source,
-        (uint64_t)(count * mt_type(call->shard, MT_U64(type))->size),
-        MT_U64(type));
+    mt_request_insert(call, &started);
 }
 
-MT_INLINE void mt_body_irecv(struct mt_call *call, MT_Comm comm, int source,
-                             int64_t count, MT_Datatype type,
+MT_INLINE void mt_body_irecv(struct mt_call *call, struct mt_message m,
                              const MT_Request *request)
 {
     struct mt_shard *shard = call->shard;
-    shard->type_totals[mt_type(shard, MT_U64(type))->index].calls++;
-    mt_count_comm(call, MT_U64(comm));
-    mt_body_posted(call, comm, source, count, type, request);
+    shard->type_totals[mt_type(shard, m.datatype)->index].calls++;
+    mt_count_comm(call, m.comm);
+    mt_body_posted(call, m, request);
 }
 
 /* A persistent request is made; its payload counts when it is started. */
 MT_INLINE void mt_body_persistent(struct mt_call *call, uint16_t direction,
-                                  MT_Comm comm, int peer, int64_t count,
-                                  MT_Datatype type, const MT_Request *request)
+                                  struct mt_message m,
+                                  const MT_Request *request)
 {
-    uint16_t kind = direction | MT_REQUEST_PERSISTENT;
-    int64_t size = mt_type(call->shard, MT_U64(type))->size;
-    if (peer == MT_PROC_NULL) {
-        kind |= MT_REQUEST_PEERLESS;
+    int64_t size = mt_type(call->shard, m.datatype)->size;
+    struct mt_started started = {.handle = MT_U64(*request),
+                                 .kind = direction | MT_REQUEST_PERSISTENT,
+                                 .message = m,
+                                 .bytes = (uint64_t)(m.count * size)};
+    if (m.peer == MT_PROC_NULL) {
+        started.kind |= MT_REQUEST_PEERLESS;
     }
-    mt_count_comm(call, MT_U64(comm));
-    mt_request_insert(call, MT_U64(*request), kind, MT_U64(comm), peer,
-                      (uint64_t)(count * size), MT_U64(type));
+    mt_count_comm(call, m.comm);
+    mt_request_insert(call, &started);
 }
 
-/* A request that only has to be followed (collective, one-sided, file). */
+/* A request that only has to be followed (one-sided, file). */
 MT_INLINE void mt_body_request(struct mt_call *call, uint16_t kind,
                                const MT_Request *request)
 {
-    mt_request_insert(call, MT_U64(*request), kind, 0, -1, call->bytes, 0);
+    struct mt_started started = {.handle = MT_U64(*request),
+                                 .kind = kind,
+                                 .message = {.peer = -1, .tag = -1},
+                                 .bytes = call->bytes};
+    mt_request_insert(call, &started);
 }
 
-MT_INLINE void mt_body_rma(struct mt_call *call, int target, int64_t count,
-                           MT_Datatype type)
+MT_INLINE void mt_body_rma(struct mt_call *call, const void *origin, int target,
+                           int64_t count, MT_Datatype type)
 {
     if (mt_likely(target != MT_PROC_NULL)) {
+        uint64_t before = call->bytes;
         mt_count_moved(call, count, MT_U64(type));
+        mt_reuse(call->shard, origin, call->bytes - before,
+                 MPITRACE_PATH_ORIGIN);
     }
 }
 
 /* ---- completion ---- */
 
+/* sharing: requests that this call completed. */
 MT_INLINE void mt_body_completed(struct mt_call *call,
                                  const struct mt_pending *pending,
-                                 const MT_Status *status)
+                                 const MT_Status *status, uint32_t sharing)
 {
     if (pending->slot < 0) {
         return;
@@ -140,23 +164,41 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
         mt_request_fail(call, pending); /* complete, and nothing came */
         return;
     }
-    mt_request_complete(call, pending, receive ? status->source : -1,
-                        receive ? mt_status_bytes(status) : -1,
-                        mt_was_cancelled(status));
+    struct mt_envelope got;
+    struct mt_completion how = {.sharing = sharing,
+                                .cancelled = mt_was_cancelled(status),
+                                .seen = true};
+    if (receive) {
+        got = mt_envelope_of(status);
+        how.got = &got;
+    }
+    mt_request_complete(call, pending, &how);
 }
 
 MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
-                                 int i, const MT_Status *status)
+                                 int i, const MT_Status *status,
+                                 uint32_t sharing)
 {
     if (i >= 0 && i < array->n) {
-        mt_body_completed(call, &array->pending[i], status);
+        mt_body_completed(call, &array->pending[i], status, sharing);
     }
+}
+
+/* Requests of the array that are followed, at least 1. */
+MT_INLINE uint32_t mt_array_followed(const struct mt_array *array)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < array->n; i++) {
+        n += array->pending[i].slot >= 0;
+    }
+    return n > 0 ? n : 1;
 }
 
 /* All of them completed; after a failure only those that lost their handle. */
 MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
                                  const MT_Request *requests, bool failed)
 {
+    uint32_t sharing = mt_array_followed(array);
     for (int i = 0; i < array->n; i++) {
         if (mt_unlikely(failed)) {
             if (MT_U64(requests[i]) == array->pending[i].handle) {
@@ -167,7 +209,8 @@ MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
                 continue;
             }
         }
-        mt_body_completed(call, &array->pending[i], &array->statuses[i]);
+        mt_body_completed(call, &array->pending[i], &array->statuses[i],
+                          sharing);
     }
 }
 
@@ -218,7 +261,8 @@ MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
 {
     for (int i = 0; outcount != MT_UNDEFINED && i < outcount && i < array->n;
          i++) {
-        mt_body_array_one(call, array, indices[i], &array->statuses[i]);
+        mt_body_array_one(call, array, indices[i], &array->statuses[i],
+                          (uint32_t)outcount);
     }
 }
 
@@ -321,22 +365,64 @@ MT_SUM_TYPES(mt_sum_types_count, MT_Count)
     _Generic((counts), const int *: mt_sum_types_int,                        \
              const MT_Count *: mt_sum_types_count)(call, counts, types, n, absent)
 
-/* Ends a collective whose share is bytes of type (a handle, or 0). */
-MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, uint64_t bytes,
-                            uint64_t type)
+/* The number of the next collective operation on comm: the same on all members,
+ * which start them in one order (MPI 4.1, 6.14). */
+MT_INLINE uint32_t mt_body_sequence(struct mt_call *call, MT_Comm comm)
+{
+    return mt_comm(call->shard, MT_U64(comm))->sequence++;
+}
+
+/* Numbers go on while measurement is paused: on other ranks it may not be. */
+MT_INLINE void mt_body_unmeasured(MT_Comm comm)
+{
+    mt_ops.comm_find(MT_U64(comm))->sequence++;
+}
+
+/* Ends a blocking collective whose share is bytes of type (a handle, or 0). */
+MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, int root,
+                            uint64_t bytes, uint64_t type)
+{
+    struct mt_instance seen = {.call = call->id,
+                               .sequence = mt_body_sequence(call, comm),
+                               .root = root,
+                               .enter = call->start,
+                               .wait = call->start,
+                               .exit = call->stop,
+                               .bytes = bytes,
+                               .address = call->address};
+    mt_count_collective(call, MT_U64(comm), bytes, type);
+    mt_arrival(call->shard, mt_comm(call->shard, MT_U64(comm)), &seen);
+}
+
+MT_INLINE void mt_body_follow(struct mt_call *call, MT_Comm comm, int root,
+                              uint64_t bytes, uint16_t kind,
+                              const MT_Request *request)
+{
+    struct mt_started started = {
+        .handle = MT_U64(*request),
+        .kind = kind | MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
+        .message = {.comm = MT_U64(comm), .peer = root, .tag = -1},
+        .bytes = bytes,
+        .sequence = mt_body_sequence(call, comm)};
+    mt_request_insert(call, &started);
+}
+
+/* A nonblocking collective was started. */
+MT_INLINE void mt_body_icoll(struct mt_call *call, MT_Comm comm, int root,
+                             uint64_t bytes, uint64_t type,
+                             const MT_Request *request)
 {
     mt_count_collective(call, MT_U64(comm), bytes, type);
+    mt_body_follow(call, comm, root, bytes, 0, request);
 }
 
 /* Payload that the call itself does not carry: a persistent collective's is
  * remembered by its request and counted at MPI_Start. */
-MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm,
+MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm, int root,
                                  uint64_t bytes, const MT_Request *request)
 {
     mt_count_comm(call, MT_U64(comm));
-    mt_request_insert(call, MT_U64(*request),
-                      MT_REQUEST_OTHER | MT_REQUEST_PERSISTENT, MT_U64(comm),
-                      -1, bytes, 0);
+    mt_body_follow(call, comm, root, bytes, MT_REQUEST_PERSISTENT, request);
 }
 
 /* FNV-1a of a string tag. */

@@ -125,7 +125,9 @@ static __attribute__((noinline)) void mt_calibrate_message(uint32_t id,
         mt_go_peer(&call, comm, 0, 0);
         __asm__ volatile("" ::: "memory");
         mt_stop(&call);
-        mt_count_sent(&call, comm, 0, 1, type);
+        struct mt_message m = {.buffer = &call, .count = 1, .datatype = type,
+                               .comm = comm, .peer = 0, .tag = 0};
+        mt_count_sent(&call, &m, true);
         mt_leave(&call, false);
     }
 }

@@ -69,6 +69,8 @@ static const char *mt_life_build(void)
     mt_ops.stack = mt_unwind_stack;
     mt_ops.inside = mt_unwind_inside;
     mt_ops.grow = mt_shard_grow;
+    mt_ops.reuse_grow = mt_shard_reuse_grow;
+    mt_ops.spill = mt_trace_spill;
     mt_ops.type_find = mt_registry_type;
     mt_ops.comm_find = mt_registry_comm;
     if (!mt_segment_open()) {
@@ -150,6 +152,7 @@ bool mt_life_init_enter(void)
     }
     struct mt_seg_header *h = mt_process.header;
     mt_nodefile_attach();
+    mt_trace_begin();
     mt_clock_measure(h);
     mt_segment_pair();
     mt_life_calibrate();

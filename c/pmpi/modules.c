@@ -28,7 +28,7 @@ enum { MT_MODULES_MAX = 1024 };
 
 struct mt_module_list {
     unsigned long long added, removed; /* the loader's counters */
-    unsigned count;
+    unsigned count, capacity;
     unsigned libraries; /* MPI libraries among them */
     struct mt_module modules[];
 };
@@ -220,7 +220,7 @@ static int mt_module_add(struct dl_phdr_info *info, size_t size, void *arg)
         list->added = info->dlpi_adds;
         list->removed = info->dlpi_subs;
     }
-    if (list->count >= MT_MODULES_MAX) {
+    if (list->count >= list->capacity) {
         return 1;
     }
     struct mt_module *m = &list->modules[list->count];
@@ -258,13 +258,24 @@ static int mt_module_order(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
+static int mt_module_count(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)info;
+    (void)size;
+    return ++*(unsigned *)arg >= MT_MODULES_MAX;
+}
+
 static struct mt_module_list *mt_module_build(void)
 {
-    struct mt_module_list *list = mt_private_bytes(
-        sizeof(*list) + MT_MODULES_MAX * sizeof(struct mt_module));
+    unsigned n = 0;
+    dl_iterate_phdr(mt_module_count, &n);
+    /* one that is loaded in between waits for the next time */
+    struct mt_module_list *list =
+        mt_private_bytes(sizeof(*list) + n * sizeof(struct mt_module));
     if (list == NULL) {
         return NULL;
     }
+    list->capacity = n;
     struct mt_module_scan scan = {list, true};
     dl_iterate_phdr(mt_module_add, &scan);
     qsort(list->modules, list->count, sizeof(struct mt_module),

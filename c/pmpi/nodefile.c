@@ -100,7 +100,7 @@ static uint32_t mt_crc32(uint32_t crc, const uint8_t *p, size_t n)
     return ~crc;
 }
 
-static bool mt_write_all(int fd, const void *data, size_t n)
+bool mt_write_all(int fd, const void *data, size_t n)
 {
     const char *p = data;
     if ((uint64_t)lseek(fd, 0, SEEK_CUR) + n > mt_file_limit()) {
@@ -194,10 +194,15 @@ static bool mt_record_write(int fd, const uint8_t *segment, size_t size)
 
 /* ---- the file ---- */
 
+const char *mt_nodefile_directory(void)
+{
+    return mkdir(mt_output, 0777) == 0 || errno == EEXIST ? mt_output : NULL;
+}
+
 static int mt_nodefile_create(char *path, size_t size)
 {
     struct timespec t;
-    if (mkdir(mt_output, 0777) != 0 && errno != EEXIST) {
+    if (mt_nodefile_directory() == NULL) {
         return -1;
     }
     snprintf(path, size, "%s/.%s.%u.part", mt_output, mt_process.header->node,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compat.h"
+#include "../probe/reuse.h"
 #include "state.h"
 
 enum {
@@ -102,6 +103,80 @@ static bool mt_shard_sections(struct mt_shard *shard)
     return true;
 }
 
+static bool mt_knob_on(const char *value) { return strcmp(value, "1") == 0; }
+
+/* What a shard can do without: where there is no room, it is not measured. */
+static void mt_shard_extras(struct mt_shard *shard)
+{
+    uint32_t rows = shard->number == 0 ? MT_ARRIVAL_ROWS : MT_ARRIVAL_ROWS / 4;
+    if (mt_knob_on(mt_process.knobs.arrival)) {
+        shard->arrival_class_section = mt_segment_section(
+            MPITRACE_SECTION_KIND_ARRIVAL_CLASSES, shard->number,
+            sizeof(struct mt_seg_arrival_class), MT_ARRIVAL_CLASSES + 1,
+            (void **)&shard->arrival_classes);
+        if (shard->arrival_class_section != NULL) {
+            shard->arrival_class_section->used = MT_ARRIVAL_CLASSES + 1;
+            shard->arrival_section = mt_segment_section(
+                MPITRACE_SECTION_KIND_ARRIVALS, shard->number,
+                sizeof(struct mt_seg_arrival), rows,
+                (void **)&shard->arrival_rows);
+        }
+    }
+    if (mt_knob_on(mt_process.knobs.trace)) {
+        shard->event_section = mt_segment_section(
+            MPITRACE_SECTION_KIND_EVENTS, shard->number,
+            sizeof(struct mt_seg_event), MT_EVENT_ROWS,
+            (void **)&shard->event_rows);
+        shard->traced = shard->event_section != NULL;
+    }
+    if (mt_knob_on(mt_process.knobs.reuse)) {
+        struct mt_seg_reuse *paths = NULL;
+        struct mt_seg_section *s = mt_segment_section(
+            MPITRACE_SECTION_KIND_REUSE, shard->number,
+            sizeof(struct mt_seg_reuse), MPITRACE_PATH_PATHS, (void **)&paths);
+        for (uint32_t i = 0; s != NULL && i < MPITRACE_PATH_PATHS; i++) {
+            paths[i].path = i;
+            s->used = i + 1;
+        }
+        mt_reuse_index(&shard->reuse, shard->reuse.first_index,
+                       2 * MT_REUSE_CHUNK);
+        shard->reuse.paths = paths;
+    }
+}
+
+/* Doubles the usage table of a shard: rows in a section of their own, and an
+ * index at most half full. The former index stays allocated. */
+bool mt_shard_reuse_grow(struct mt_shard *shard)
+{
+    struct mt_reuse *t = &shard->reuse;
+    uint32_t rows = t->room > 0 ? t->room : MT_REUSE_CHUNK;
+    struct mt_seg_buffer *buffers = NULL;
+    if (t->room + rows > MT_REUSE_ROWS) {
+        return false;
+    }
+    mt_cold_lock();
+    uint32_t slots = 2 * (t->room + rows);
+    uint32_t *index = t->room == 0
+                          ? t->index
+                          : mt_private_bytes(slots * sizeof(*index));
+    struct mt_seg_section *s =
+        index != NULL ? mt_segment_section(MPITRACE_SECTION_KIND_BUFFERS,
+                                           shard->number, sizeof(*buffers),
+                                           rows, (void **)&buffers)
+                      : NULL;
+    mt_cold_unlock();
+    if (s == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < rows / MT_REUSE_CHUNK; i++) {
+        t->chunks[t->room / MT_REUSE_CHUNK + i] = &buffers[i * MT_REUSE_CHUNK];
+    }
+    t->section = s;
+    t->room += rows;
+    mt_reuse_index(t, index, slots);
+    return true;
+}
+
 static struct mt_shard *mt_shard_make(bool shared)
 {
     struct mt_shard *shard = mt_private_bytes(sizeof(*shard));
@@ -114,6 +189,7 @@ static struct mt_shard *mt_shard_make(bool shared)
         (mt_process.world_size > 0 && !mt_shard_peer_rows(shard))) {
         return NULL;
     }
+    mt_shard_extras(shard);
     shard->thread->overflow = shared;
     mt_shards[mt_shard_count] = shard;
     mt_shard_count++;
@@ -248,13 +324,26 @@ struct mt_scratch_shard {
     struct mt_shard shard;
     struct mt_comm comm;
     struct mt_seg_thread thread;
-    struct mt_seg_section sections[3];
+    struct mt_seg_section sections[4];
     struct mt_seg_site sites[128];
     struct mt_seg_function functions[4];
     struct mt_seg_peer peers[8];
     struct mt_seg_total totals[2];
+    struct mt_seg_reuse paths[MPITRACE_PATH_PATHS];
+    struct mt_seg_buffer buffers[MT_REUSE_CHUNK];
     uint16_t peer_index[1];
 };
+
+static void mt_shard_scratch_reuse(struct mt_scratch_shard *m)
+{
+    struct mt_reuse *t = &m->shard.reuse;
+    m->sections[3].capacity = MT_REUSE_CHUNK;
+    t->paths = m->paths;
+    t->section = &m->sections[3];
+    t->chunks[0] = m->buffers;
+    t->room = MT_REUSE_CHUNK;
+    mt_reuse_index(t, t->first_index, 2 * MT_REUSE_CHUNK);
+}
 
 struct mt_shard *mt_shard_scratch(uint64_t comm, uint64_t type)
 {
@@ -280,6 +369,7 @@ struct mt_shard *mt_shard_scratch(uint64_t comm, uint64_t type)
     s->peer_limit = 1;
     s->comm_totals = &m->totals[0];
     s->type_totals = &m->totals[1];
+    mt_shard_scratch_reuse(m);
     for (int i = 0; i < MT_COMM_CACHE; i++) {
         s->comms[i] = (struct mt_comm_cached){comm, &m->comm, mt_comm_epoch, 0};
     }

@@ -12,7 +12,8 @@
 /* Settings, as text, from the environment (knobs.c). */
 struct mt_knobs {
     const char *mode, *quiet, *output, *segment_dir, *segment_bytes,
-        *segment_bytes_max, *clock, *stack, *skip, *job_id, *keep_segments;
+        *segment_bytes_max, *clock, *stack, *skip, *arrival, *reuse, *trace,
+        *trace_bytes, *job_id, *keep_segments;
 };
 
 struct mt_process {
@@ -121,6 +122,7 @@ uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */
 /* shards.c */
 struct mt_shard *mt_shard_attach(void);
 bool mt_shard_grow(struct mt_shard *shard, uint32_t kind);
+bool mt_shard_reuse_grow(struct mt_shard *shard);
 void mt_shard_peers(void);
 struct mt_shard *mt_shard_scratch(uint64_t comm, uint64_t type);
 void mt_shard_discard(struct mt_shard *shard);
@@ -141,6 +143,14 @@ unsigned long long mt_start_of(unsigned pid); /* 0: no such process */
 void mt_nodefile_attach(void);
 void mt_nodefile_leave(void);
 void mt_nodefile_snapshot(void);
+
+/* The result directory, made if it is not there; NULL: it cannot be. */
+const char *mt_nodefile_directory(void);
+bool mt_write_all(int fd, const void *data, size_t n);
+
+/* tracefile.c */
+void mt_trace_begin(void);
+bool mt_trace_spill(struct mt_shard *shard);
 
 /* messages.c */
 void mt_message_put(uint64_t message, uint64_t comm);

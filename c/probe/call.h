@@ -199,7 +199,7 @@ MT_INLINE void mt_leave(struct mt_call *call, bool failed)
         f->errors++;
     }
     if (mt_unlikely(ticks > (UINT64_C(1) << 62) || call->nested != 0 ||
-                    shard->shared != 0)) {
+                    (shard->shared | shard->traced) != 0)) {
         mt_leave_slow(call, ticks);
         return;
     }

@@ -1,7 +1,7 @@
 /* enter.c: entry and return when the plain case does not hold: a call from
  * inside MPI, the first call of a thread, a stale guard, the shared shard, a
  * closed gate. */
-#include "call.h"
+#include "event.h"
 
 _Thread_local struct mt_tls mt_tls
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -102,6 +102,9 @@ void mt_leave_slow(struct mt_call *call, uint64_t ticks)
     struct mt_shard *shard = call->shard;
     struct mt_seg_site *site = call->site;
     struct mt_seg_thread *t = shard->thread;
+    if (shard->traced != 0) {
+        mt_event_call(call);
+    }
     if (ticks > UINT64_C(1) << 62) {
         t->clock_dropped++;
     } else {

@@ -6,7 +6,7 @@ uint32_t *mt_request_generations;
 uint32_t mt_request_threads;
 
 _Static_assert(MT_REQUEST_BUCKETS == 1 << 10, "mt_request_find takes 10 bits");
-_Static_assert(sizeof(struct mt_request) == 48, "private memory is bounded");
+_Static_assert(sizeof(struct mt_request) == 64, "private memory is bounded");
 
 /* Keys that are no handle of either MPI: a slot being filled, and an entry
  * whose handle went to another request before its completion was counted. */
@@ -51,34 +51,85 @@ static void mt_request_release(const struct mt_pending *pending)
     __atomic_store_n(&mt_request_keys[pending->slot], 0, __ATOMIC_RELEASE);
 }
 
-/* Counts a completed request; request is a private copy or a stable entry. */
-static void mt_request_count(struct mt_shard *shard,
-                             const struct mt_request *request, uint64_t now,
-                             int32_t source, int64_t bytes)
+/* A collective operation is over for this rank. */
+static void mt_request_arrival(struct mt_call *call,
+                               const struct mt_request *request,
+                               const struct mt_seg_site *site)
 {
+    struct mt_instance seen = {
+        .call = request->type,
+        .sequence = request->sequence,
+        .start = (request->kind & MT_REQUEST_PERSISTENT) != 0 ? request->starts
+                                                              : 0,
+        .root = request->peer,
+        .enter = request->start - request->took,
+        .wait = call->start,
+        .exit = call->stop,
+        .bytes = request->bytes,
+        .address = site->address,
+    };
+    mt_arrival(call->shard, request->comm, &seen);
+}
+
+static void mt_request_event(struct mt_call *call,
+                             const struct mt_request *request,
+                             const struct mt_seg_site *site,
+                             const struct mt_envelope *got, uint64_t bytes)
+{
+    struct mt_posted posted = {.ticks = request->start - request->took,
+                               .address = site->address,
+                               .call = request->call,
+                               .serial = request->sequence,
+                               .peer = request->peer,
+                               .tag = request->tag};
+    mt_event_received(call, request->comm, &posted, got, bytes);
+}
+
+/* Counts a completed request; request is a private copy or a stable entry. */
+static void mt_request_count(struct mt_call *call,
+                             const struct mt_request *request,
+                             const struct mt_completion *how)
+{
+    struct mt_shard *shard = call->shard;
     shard->thread->requests_completed++;
     struct mt_seg_function *f = mt_function(shard, request->call);
-    uint64_t ticks = now - request->start;
+    uint64_t ticks = call->stop - request->start;
     struct mt_seg_site *site =
         mt_site_of_request(shard, request->site, request->shard);
     f->completed++;
     if (mt_likely(ticks <= UINT64_C(1) << 62)) {
+        uint64_t blocked =
+            how->seen ? (call->stop - call->start) / how->sharing : 0;
         f->completed_ticks += ticks;
+        f->blocked_ticks += blocked;
         site->request_ticks += ticks;
+        site->blocked_ticks += blocked;
+    }
+    if ((request->kind & MT_REQUEST_COLLECTIVE) != 0 && how->seen) {
+        mt_request_arrival(call, request, site);
     }
     if ((request->kind & MT_REQUEST_RECV) == 0 ||
         (request->kind & MT_REQUEST_PEERLESS) != 0) {
         return;
     }
-    if (bytes < 0) {
+    uint64_t bytes = request->bytes;
+    int32_t source = request->peer;
+    if (mt_likely(how->got != NULL)) {
+        bytes = (uint64_t)how->got->bytes;
+        source = how->got->source;
+    } else {
         shard->thread->receives_estimated++;
-        bytes = (int64_t)request->bytes;
-        source = request->peer;
     }
-    site->bytes += (uint64_t)bytes;
-    mt_count_arrived(shard, request->call, request->comm, source,
-                     (uint64_t)bytes, request->type);
+    site->bytes += bytes;
+    mt_count_arrived(shard, request->call, request->comm, source, bytes,
+                     request->type);
+    if (mt_unlikely(shard->traced != 0)) {
+        mt_request_event(call, request, site, how->got, bytes);
+    }
 }
+
+/* It is known to be over, but no call of its own completed it. */
+static const struct mt_completion mt_unseen = {.sharing = 1};
 
 /* The handle is in the table already, so the request that had it is complete:
  * the library shares the handle among completed sends, or it has come back
@@ -96,32 +147,44 @@ static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
                                         __ATOMIC_RELAXED);
         } else if (mt_request_take(pending)) {
             call->shard->thread->requests_shared++;
-            mt_request_count(call->shard, &mt_requests[pending->slot],
-                             call->stop, -1, -1);
+            mt_request_count(call, &mt_requests[pending->slot], &mt_unseen);
             mt_request_release(pending);
         }
         mt_request_find(pending->handle, pending);
     }
 }
 
-void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
-                       uint64_t comm, int32_t peer, uint64_t bytes,
-                       uint64_t datatype)
+/* Ticks since a moment, as far as 32 bits hold them. */
+static uint32_t mt_ticks_between(uint64_t from, uint64_t to)
+{
+    return to - from < UINT32_MAX ? (uint32_t)(to - from) : UINT32_MAX;
+}
+
+void mt_request_insert(struct mt_call *call, const struct mt_started *started)
 {
     struct mt_shard *shard = call->shard;
+    const struct mt_message *m = &started->message;
+    const uint16_t kind = started->kind;
+    const uint64_t handle = started->handle;
     struct mt_request fresh = {
         .start = call->stop,
         .site = call->site,
-        .bytes = bytes,
-        .comm = comm != 0 || (kind & MT_REQUEST_OTHER) == 0
-                    ? mt_comm(shard, comm)
+        .bytes = started->bytes,
+        .comm = m->comm != 0 || (kind & MT_REQUEST_OTHER) == 0
+                    ? mt_comm(shard, m->comm)
                     : NULL,
-        .peer = peer,
+        .buffer = (kind & MT_REQUEST_COLLECTIVE) == 0 ? m->buffer : NULL,
+        .peer = m->peer,
+        .tag = m->tag,
         .call = (uint16_t)call->id,
-        .type = datatype != 0 ? (uint16_t)mt_type(shard, datatype)->index : 0,
+        .type = (kind & MT_REQUEST_COLLECTIVE) != 0 ? (uint16_t)call->id
+                : m->datatype != 0
+                    ? (uint16_t)mt_type(shard, m->datatype)->index
+                    : 0,
         .kind = kind,
         .shard = (uint16_t)shard->number,
-        .tag = shard->thread->details != 0 ? shard->thread->tag : -1,
+        .took = mt_ticks_between(call->start, call->stop),
+        .sequence = started->sequence,
     };
     uint32_t generation =
         __atomic_add_fetch(&mt_generation, MT_GENERATION_STEP,
@@ -146,6 +209,17 @@ void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
                      __ATOMIC_RELEASE);
 }
 
+/* A persistent message of a trace was started. */
+static void mt_request_posted(struct mt_call *call, struct mt_request *r,
+                              bool receive)
+{
+    if (receive) {
+        r->sequence = mt_event_serial(true);
+    } else {
+        mt_event_sent(call, r->comm, r->peer, r->tag, r->bytes, false);
+    }
+}
+
 void mt_request_activate(struct mt_call *call, uint64_t handle)
 {
     struct mt_pending found;
@@ -157,10 +231,22 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     struct mt_request *r = &mt_requests[found.slot];
     r->start = call->stop;
     r->site = call->site;
-    r->call = (uint16_t)call->id;
     r->shard = (uint16_t)shard->number;
     r->kind |= MT_REQUEST_ACTIVE;
+    r->took = mt_ticks_between(call->start, call->stop);
     shard->thread->requests_started++;
+    r->call = (uint16_t)call->id;
+    if ((r->kind & MT_REQUEST_COLLECTIVE) != 0) {
+        r->starts++;
+    }
+    if ((r->kind & (MT_REQUEST_OTHER | MT_REQUEST_PEERLESS)) == 0) {
+        bool receive = (r->kind & MT_REQUEST_RECV) != 0;
+        mt_reuse(shard, r->buffer, r->bytes,
+                 receive ? MPITRACE_PATH_RECEIVE : MPITRACE_PATH_SEND);
+        if (mt_unlikely(shard->traced != 0)) {
+            mt_request_posted(call, r, receive);
+        }
+    }
     if ((r->kind & MT_REQUEST_SEND) != 0 &&
         (r->kind & MT_REQUEST_PEERLESS) == 0) {
         shard->comm_totals[r->comm->index].sent_bytes += r->bytes;
@@ -196,27 +282,27 @@ static void mt_request_undo(struct mt_shard *shard,
 
 /* A persistent request stays in the table; it is active or not. */
 static void mt_request_rest(struct mt_call *call,
-                            const struct mt_pending *pending, int32_t source,
-                            int64_t bytes, bool cancelled)
+                            const struct mt_pending *pending,
+                            const struct mt_completion *how)
 {
     struct mt_request *r = &mt_requests[pending->slot];
     if ((r->kind & MT_REQUEST_ACTIVE) == 0) {
         return;
     }
     r->kind &= (uint16_t)~MT_REQUEST_ACTIVE;
-    if (cancelled) {
+    if (how->cancelled) {
         mt_request_undo(call->shard, r);
     } else {
-        mt_request_count(call->shard, r, call->stop, source, bytes);
+        mt_request_count(call, r, how);
     }
 }
 
 void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
-                         int32_t source, int64_t bytes, bool cancelled)
+                         const struct mt_completion *how)
 {
     struct mt_pending p = *pending;
     if ((p.generation & MT_GENERATION_PERSISTENT) != 0) {
-        mt_request_rest(call, pending, source, bytes, cancelled);
+        mt_request_rest(call, pending, how);
         return;
     }
     /* One that was counted already had a handle shared among sends: whichever
@@ -228,10 +314,10 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
         }
     }
     const struct mt_request *r = &mt_requests[p.slot];
-    if (mt_unlikely(cancelled)) {
+    if (mt_unlikely(how->cancelled)) {
         mt_request_undo(call->shard, r);
     } else {
-        mt_request_count(call->shard, r, call->stop, source, bytes);
+        mt_request_count(call, r, how);
     }
     mt_request_release(&p);
 }
@@ -265,7 +351,7 @@ void mt_request_forget(struct mt_call *call, const struct mt_pending *pending)
                   MT_REQUEST_PERSISTENT;
     if (active) {
         call->shard->thread->requests_freed++;
-        mt_request_count(call->shard, r, call->stop, -1, -1);
+        mt_request_count(call, r, &mt_unseen);
     }
     mt_request_release(pending);
 }

@@ -24,6 +24,7 @@ enum mt_request_kind {
     MT_REQUEST_PERSISTENT = 8,
     MT_REQUEST_ACTIVE = 16,
     MT_REQUEST_PEERLESS = 32, /* with MPI_PROC_NULL */
+    MT_REQUEST_COLLECTIVE = 64,
 };
 
 enum {
@@ -37,12 +38,27 @@ struct mt_request {
     const struct mt_seg_site *site; /* call site of the start call ... */
     uint64_t bytes;      /* posted payload */
     struct mt_comm *comm;
-    int32_t peer;   /* rank in comm, negative if any */
+    union {
+        const void *buffer; /* of a persistent message */
+        uint32_t starts;    /* of a persistent collective, so far */
+    };
+    int32_t peer;      /* rank in comm, negative if any; root of a collective */
     int32_t tag;
-    uint16_t call;  /* function that started it */
-    uint16_t type;  /* entry of TYPES */
-    uint16_t kind;  /* enum mt_request_kind */
-    uint16_t shard; /* ... in this shard */
+    uint16_t call;     /* function that started it */
+    uint16_t type;     /* entry of TYPES; of a collective its function */
+    uint16_t kind;     /* enum mt_request_kind */
+    uint16_t shard;    /* ... in this shard */
+    uint32_t took;     /* ticks in the start call */
+    uint32_t sequence; /* of a collective; of a traced receive its number */
+};
+
+/* What a new request is. */
+struct mt_started {
+    uint64_t handle;
+    uint16_t kind;
+    struct mt_message message; /* comm 0: of no communicator */
+    uint64_t bytes;
+    uint32_t sequence;
 };
 
 /* A request as it was when a completing call was entered. slot is -1 when it
@@ -65,9 +81,7 @@ extern uint32_t *mt_request_generations;
 extern uint32_t mt_request_threads;
 
 /* Follows a request just started by call. */
-void mt_request_insert(struct mt_call *call, uint64_t handle, uint16_t kind,
-                       uint64_t comm, int32_t peer, uint64_t bytes,
-                       uint64_t datatype);
+void mt_request_insert(struct mt_call *call, const struct mt_started *started);
 
 /* A persistent request was started: it is active, at this call site. */
 void mt_request_activate(struct mt_call *call, uint64_t handle);
@@ -103,10 +117,16 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
     }
 }
 
-/* The request completed in call. source and bytes are those of its status
- * (receives), or negative where there is none: the posted ones are taken. */
+/* How a request completed. */
+struct mt_completion {
+    const struct mt_envelope *got; /* of a receive; NULL: the posted one is taken */
+    uint32_t sharing;              /* requests that the same call completed */
+    bool cancelled;
+    bool seen; /* by a completing call of its own: its times are known */
+};
+
 void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
-                         int32_t source, int64_t bytes, bool cancelled);
+                         const struct mt_completion *how);
 
 /* The completing call failed and took the request: nothing arrived. */
 void mt_request_fail(struct mt_call *call, const struct mt_pending *pending);

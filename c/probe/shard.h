@@ -21,6 +21,13 @@ enum {
     MT_SITE_INDEX = 2048, /* open addressing, at most three quarters full */
     MT_TYPE_CACHE = 64,
     MT_COMM_CACHE = 16,
+    MT_ARRIVAL_ROWS = 512,
+    MT_ARRIVAL_CLASSES = 64, /* one more takes the rest */
+    MT_REUSE_CHUNK = 512,    /* rows */
+    MT_REUSE_ROWS = 8192,
+    MT_REUSE_FREQUENT = 16, /* accesses that make a buffer frequently used */
+    MT_REUSE_SHARE = 5,     /* one buffer in five must be, for the table to grow */
+    MT_EVENT_ROWS = 512,
 };
 
 /* Where a call of one function from one return address is counted. */
@@ -76,6 +83,8 @@ struct mt_comm {
     uint64_t group; /* hash of the ordered world ranks */
     uint32_t inter;
     uint32_t comparable;
+    uint32_t sequence; /* collective operations started on it so far */
+    uint32_t reserved;
 };
 
 struct mt_comm_cached {
@@ -85,10 +94,25 @@ struct mt_comm_cached {
     uint32_t reserved;
 };
 
+/* The usage table of buffers, see reuse.h. */
+struct mt_reuse {
+    struct mt_seg_reuse *paths;     /* by enum path; NULL: not followed */
+    uint32_t *index;
+    uint32_t mask, shift;           /* of the index: slots - 1, 64 - log2(slots) */
+    uint32_t now;                   /* accesses so far */
+    uint32_t rows, room;            /* buffers, and for how many there is room */
+    uint32_t frequent;              /* of them, frequently used */
+    uint32_t stopped;               /* 1: no more are added */
+    struct mt_seg_section *section; /* the one being filled */
+    struct mt_seg_buffer *chunks[MT_REUSE_ROWS / MT_REUSE_CHUNK];
+    uint32_t first_index[2 * MT_REUSE_CHUNK];
+};
+
 struct mt_shard {
     struct mt_seg_thread *thread;
     uint32_t number;
     uint32_t shared;      /* 1: used by several threads, take lock */
+    uint32_t traced;      /* 1: calls and messages are events, too */
     uint32_t lock;        /* pairs: mt_shard_lock / mt_shard_unlock */
     uint32_t held;        /* 1 while a thread holds it */
     uint32_t peer_limit;  /* world ranks that peer_index covers */
@@ -101,6 +125,12 @@ struct mt_shard {
     struct mt_seg_function *function_rows;
     struct mt_seg_section *peer_section;
     struct mt_seg_peer *peers;
+    struct mt_seg_section *arrival_section; /* NULL: not sampled */
+    struct mt_seg_arrival *arrival_rows;
+    struct mt_seg_section *arrival_class_section;
+    struct mt_seg_arrival_class *arrival_classes;
+    struct mt_seg_section *event_section;
+    struct mt_seg_event *event_rows;
     uint16_t *peer_index;    /* by world rank: row + 1 */
     uint16_t peer_special[3]; /* PEER_OTHER, _FOREIGN, _UNKNOWN: row + 1 */
     struct mt_seg_site nowhere;         /* private: takes what found no row at all */
@@ -112,6 +142,7 @@ struct mt_shard {
     struct mt_type_cached types[MT_TYPE_CACHE];
     struct mt_comm_cached comms[MT_COMM_CACHE];
     struct mt_site_slot site_index[MT_SITE_INDEX];
+    struct mt_reuse reuse;
 };
 
 /* Per thread. guard is the stack address of the outermost frame inside MPI,
@@ -165,6 +196,8 @@ struct mt_ops {
     void (*stack)(uintptr_t address, uintptr_t frame, struct mt_stack *stack_p);
     /* More room for a section of the shard; false: none to be had. */
     bool (*grow)(struct mt_shard *shard, uint32_t kind);
+    bool (*reuse_grow)(struct mt_shard *shard);
+    bool (*spill)(struct mt_shard *shard); /* empties the event section */
     void (*type_find)(uint64_t handle, struct mt_type_cached *found_p);
     struct mt_comm *(*comm_find)(uint64_t handle);
 };

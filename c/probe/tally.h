@@ -5,7 +5,9 @@
 #ifndef MPITRACE_PROBE_TALLY_H
 #define MPITRACE_PROBE_TALLY_H
 
-#include "call.h"
+#include "arrival.h"
+#include "event.h"
+#include "reuse.h"
 
 uint16_t mt_peer_slow(struct mt_shard *shard, int32_t world_rank);
 
@@ -77,14 +79,24 @@ MT_INLINE void mt_count_comm(struct mt_call *call, uint64_t comm)
     t->ticks += call->stop - call->start;
 }
 
-/* count elements of the type were sent to peer, a rank in comm. */
-MT_INLINE void mt_count_sent(struct mt_call *call, uint64_t comm, int32_t peer,
-                             int64_t count, uint64_t datatype)
+/* A message as the application names it; peer is a rank in comm. */
+struct mt_message {
+    const void *buffer;
+    int64_t count;
+    uint64_t datatype;
+    uint64_t comm;
+    int32_t peer;
+    int32_t tag;
+};
+
+/* The message was handed to MPI for sending. */
+MT_INLINE void mt_count_sent(struct mt_call *call, const struct mt_message *m,
+                             bool blocking)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_type_cached *type = mt_type(shard, datatype);
-    const struct mt_comm *c = mt_comm(shard, comm);
-    uint64_t bytes = (uint64_t)(count * type->size);
+    const struct mt_type_cached *type = mt_type(shard, m->datatype);
+    const struct mt_comm *c = mt_comm(shard, m->comm);
+    uint64_t bytes = (uint64_t)(m->count * type->size);
     struct mt_seg_total *t = &shard->comm_totals[c->index];
     t->calls++;
     t->ticks += call->stop - call->start;
@@ -93,11 +105,15 @@ MT_INLINE void mt_count_sent(struct mt_call *call, uint64_t comm, int32_t peer,
     t->calls++;
     t->ticks += call->stop - call->start;
     t->sent_bytes += bytes;
-    struct mt_seg_peer *p = mt_peer(shard, mt_world_rank(c, peer));
+    struct mt_seg_peer *p = mt_peer(shard, mt_world_rank(c, m->peer));
     p->sent_messages++;
     p->sent_bytes += bytes;
     call->bytes += bytes;
     mt_size_bin(shard, call->id, bytes);
+    mt_reuse(shard, m->buffer, bytes, MPITRACE_PATH_SEND);
+    if (mt_unlikely(shard->traced != 0)) {
+        mt_event_sent(call, c, m->peer, m->tag, bytes, blocking);
+    }
 }
 
 /* bytes arrived from peer in a call of function id. The call itself is counted
@@ -114,21 +130,44 @@ MT_INLINE void mt_count_arrived(struct mt_shard *shard, uint32_t id,
     mt_size_bin(shard, id, bytes);
 }
 
-/* A blocking receive returned bytes from peer. */
-MT_INLINE void mt_count_received(struct mt_call *call, uint64_t comm,
-                                 int32_t peer, int64_t bytes, uint64_t datatype)
+/* A blocking receive of m returned what the envelope says. */
+MT_INLINE void mt_count_got(struct mt_call *call, const struct mt_message *m,
+                            const struct mt_envelope *got)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_type_cached *type = mt_type(shard, datatype);
-    const struct mt_comm *c = mt_comm(shard, comm);
-    struct mt_seg_total *t = &shard->comm_totals[c->index];
+    const struct mt_type_cached *type = mt_type(shard, m->datatype);
+    const struct mt_comm *c = mt_comm(shard, m->comm);
+    call->bytes += (uint64_t)got->bytes;
+    mt_count_arrived(shard, call->id, c, got->source, (uint64_t)got->bytes,
+                     type->index);
+    mt_reuse(shard, m->buffer, (uint64_t)(m->count * type->size),
+             MPITRACE_PATH_RECEIVE);
+    if (mt_unlikely(shard->traced != 0)) {
+        struct mt_posted posted = {.ticks = call->start,
+                                   .address = call->address,
+                                   .call = call->id,
+                                   .serial = mt_event_serial(true),
+                                   .peer = m->peer,
+                                   .tag = m->tag,
+                                   .blocking = true};
+        mt_event_received(call, c, &posted, got, (uint64_t)got->bytes);
+    }
+}
+
+/* The same, with the call itself. */
+MT_INLINE void mt_count_received(struct mt_call *call,
+                                 const struct mt_message *m,
+                                 const struct mt_envelope *got)
+{
+    struct mt_shard *shard = call->shard;
+    struct mt_seg_total *t =
+        &shard->comm_totals[mt_comm(shard, m->comm)->index];
     t->calls++;
     t->ticks += call->stop - call->start;
-    t = &shard->type_totals[type->index];
+    t = &shard->type_totals[mt_type(shard, m->datatype)->index];
     t->calls++;
     t->ticks += call->stop - call->start;
-    call->bytes += (uint64_t)bytes;
-    mt_count_arrived(shard, call->id, c, peer, (uint64_t)bytes, type->index);
+    mt_count_got(call, m, got);
 }
 
 /* The rank's share of a collective: bytes of one datatype (0: of none or of

@@ -1,4 +1,4 @@
-/* sources: c/probe/enter.c c/probe/site.c c/probe/request.c */
+/* sources: c/probe/enter.c c/probe/site.c c/probe/request.c c/probe/arrival.c c/probe/reuse.c c/probe/event.c */
 /* Calls of an application that jumps out of handlers, calls from callbacks and
  * is called back: every call of its own is counted exactly once, none of the
  * library's is. A dumb twin keeps the counts. */

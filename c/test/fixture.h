@@ -21,12 +21,21 @@ struct fixture {
     struct mt_seg_function function_rows[FIXTURE_FUNCTIONS];
     struct mt_seg_peer peer_rows[FIXTURE_RANKS + 4];
     struct mt_seg_total comm_totals[4], type_totals[4];
+    struct mt_seg_section arrivals, classes, buffers[8], events;
+    struct mt_seg_arrival arrival_rows[MT_ARRIVAL_ROWS];
+    struct mt_seg_arrival_class class_rows[MT_ARRIVAL_CLASSES + 1];
+    struct mt_seg_reuse paths[MPITRACE_PATH_PATHS];
+    struct mt_seg_buffer buffer_rows[MT_REUSE_ROWS];
+    uint32_t indexes[4 * MT_REUSE_ROWS];
+    uint32_t grown, index_used;
+    bool full; /* the table of buffers gets no more room */
     uint16_t peer_index[FIXTURE_RANKS];
 };
 
 static struct mt_comm fixture_comm = {.handle = 77, .index = 1,
                                       .size = FIXTURE_RANKS,
-                                      .peers = FIXTURE_RANKS, .identity = 1};
+                                      .peers = FIXTURE_RANKS, .identity = 1,
+                                      .id = 0x77, .comparable = 1};
 static struct fixture *fixture_next;
 
 static inline enum mt_caller fixture_caller(uintptr_t address)
@@ -59,6 +68,41 @@ static inline bool fixture_grow(struct mt_shard *shard, uint32_t kind)
     (void)shard;
     (void)kind;
     return false;
+}
+
+/* Room for buffers doubles, as pmpi/shards.c does it. */
+static inline bool fixture_reuse_grow(struct mt_shard *shard)
+{
+    struct fixture *f = (struct fixture *)shard;
+    struct mt_reuse *t = &shard->reuse;
+    uint32_t rows = t->room > 0 ? t->room : MT_REUSE_CHUNK;
+    if (f->full || t->room + rows > MT_REUSE_ROWS) {
+        return false;
+    }
+    uint32_t slots = 2 * (t->room + rows);
+    for (uint32_t i = 0; i < rows / MT_REUSE_CHUNK; i++) {
+        t->chunks[t->room / MT_REUSE_CHUNK + i] =
+            &f->buffer_rows[t->room + i * MT_REUSE_CHUNK];
+    }
+    t->section = &f->buffers[f->grown++];
+    t->section->capacity = rows;
+    t->room += rows;
+    mt_reuse_index(t, &f->indexes[f->index_used], slots);
+    f->index_used += slots;
+    return true;
+}
+
+/* Turns on what a shard may do without. */
+static inline void fixture_extras(struct fixture *f)
+{
+    f->arrivals.capacity = MT_ARRIVAL_ROWS;
+    f->shard.arrival_section = &f->arrivals;
+    f->shard.arrival_rows = f->arrival_rows;
+    f->shard.arrival_class_section = &f->classes;
+    f->shard.arrival_classes = f->class_rows;
+    f->shard.reuse.paths = f->paths;
+    mt_reuse_index(&f->shard.reuse, f->shard.reuse.first_index,
+                   2 * MT_REUSE_CHUNK);
 }
 
 /* Every datatype handle is its own size. */
@@ -103,6 +147,7 @@ static inline struct fixture *fixture_make(uint32_t site_capacity)
                              .module = fixture_module,
                              .inside = fixture_inside,
                              .grow = fixture_grow,
+                             .reuse_grow = fixture_reuse_grow,
                              .type_find = fixture_type,
                              .comm_find = fixture_comm_find};
     mt_gate = 0;

@@ -1,4 +1,4 @@
-/* sources: c/probe/enter.c c/probe/site.c c/probe/request.c */
+/* sources: c/probe/enter.c c/probe/site.c c/probe/request.c c/probe/arrival.c c/probe/reuse.c c/probe/event.c */
 /* Requests against a dumb twin, and from several threads whose library gives a
  * handle to another thread the moment it is free. */
 #include <pthread.h>
@@ -16,11 +16,18 @@ static void begin(struct mt_call *call, uint32_t id)
 static void start(uint64_t handle, uint16_t kind, int32_t peer, uint64_t bytes)
 {
     struct mt_call call;
+    struct mt_started started = {.handle = handle,
+                                 .kind = kind,
+                                 .message = {.count = (int64_t)bytes,
+                                             .datatype = 1,
+                                             .comm = 77,
+                                             .peer = peer},
+                                 .bytes = bytes};
     begin(&call, MPITRACE_CALL_Irecv);
     if (kind == MT_REQUEST_SEND) {
-        mt_count_sent(&call, 77, peer, (int64_t)bytes, 1);
+        mt_count_sent(&call, &started.message, false);
     }
-    mt_request_insert(&call, handle, kind, 77, peer, bytes, 1);
+    mt_request_insert(&call, &started);
     mt_leave(&call, false);
 }
 
@@ -28,8 +35,12 @@ static void complete(const struct mt_pending *pending, int32_t source,
                      int64_t bytes)
 {
     struct mt_call call;
+    struct mt_envelope got = {source, 0, bytes};
+    struct mt_completion how = {.got = bytes >= 0 ? &got : NULL,
+                                .sharing = 1,
+                                .seen = true};
     begin(&call, MPITRACE_CALL_Wait);
-    mt_request_complete(&call, pending, source, bytes, false);
+    mt_request_complete(&call, pending, &how);
     mt_leave(&call, false);
 }
 
@@ -225,8 +236,92 @@ static void test_threads(void)
     CHECK_EQ(completed, THREADS * MESSAGES);
 }
 
+/* The time in the completing call is shared among what it completed; a request
+ * whose end nobody saw has none. */
+static void test_blocked(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_call call;
+    struct mt_pending p;
+    struct mt_completion how = {.sharing = 4, .seen = true};
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    start(0x9000, MT_REQUEST_SEND, 3, 10);
+    mt_request_find(0x9000, &p);
+    begin(&call, MPITRACE_CALL_Waitall);
+    call.stop = call.start + 1000;
+    uint64_t whole = call.stop - mt_requests[p.slot].start;
+    mt_request_complete(&call, &p, &how);
+    mt_leave(&call, false);
+    start(0x9000, MT_REQUEST_SEND, 3, 10);
+    start(0x9000, MT_REQUEST_SEND, 3, 10);
+    const struct mt_seg_function *started = f->shard.functions[MPITRACE_CALL_Irecv];
+    CHECK_EQ(started->completed, 2);
+    CHECK_EQ(started->blocked_ticks, 250);
+    CHECK(started->completed_ticks >= whole);
+    CHECK_EQ(f->site_rows[0].blocked_ticks, 250);
+    free(f);
+}
+
+/* A nonblocking and a persistent collective give an arrival each time. */
+static void test_collective(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_call call;
+    struct mt_pending p;
+    struct mt_completion how = {.sharing = 1, .seen = true};
+    struct mt_started started = {
+        .handle = 0x9000,
+        .kind = MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
+        .message = {.comm = 77, .peer = 5},
+        .bytes = 80,
+        .sequence = 9};
+    fixture_extras(f);
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    begin(&call, MPITRACE_CALL_Ibcast);
+    mt_request_insert(&call, &started);
+    mt_leave(&call, false);
+    mt_request_find(0x9000, &p);
+    uint64_t entered = call.start;
+    begin(&call, MPITRACE_CALL_Wait);
+    mt_request_complete(&call, &p, &how);
+    mt_leave(&call, false);
+    CHECK_EQ(f->arrivals.used, 1);
+    CHECK_EQ(f->arrival_rows[0].enter_ticks, entered);
+    CHECK_EQ(f->arrival_rows[0].wait_ticks, call.start);
+    CHECK_EQ(f->arrival_rows[0].exit_ticks, call.stop);
+    CHECK_EQ(f->arrival_rows[0].call, MPITRACE_CALL_Ibcast);
+    CHECK_EQ(f->arrival_rows[0].sequence, 9);
+    CHECK_EQ(f->arrival_rows[0].start, 0);
+    CHECK_EQ(f->arrival_rows[0].root, 5);
+    CHECK_EQ(f->arrival_rows[0].bytes, 80);
+
+    started.kind |= MT_REQUEST_PERSISTENT;
+    begin(&call, MPITRACE_CALL_Bcast_init);
+    mt_request_insert(&call, &started);
+    mt_leave(&call, false);
+    for (uint32_t n = 1; n <= 3; n++) {
+        begin(&call, MPITRACE_CALL_Start);
+        mt_request_activate(&call, 0x9000);
+        mt_leave(&call, false);
+        mt_request_find(0x9000, &p);
+        begin(&call, MPITRACE_CALL_Wait);
+        mt_request_complete(&call, &p, &how);
+        mt_leave(&call, false);
+        CHECK_EQ(f->arrivals.used, 1 + n);
+        CHECK_EQ(f->arrival_rows[n].start, n);
+        CHECK_EQ(f->arrival_rows[n].call, MPITRACE_CALL_Bcast_init);
+    }
+    free(f);
+}
+
 int main(void)
 {
+    test_blocked();
+    test_collective();
     test_twin();
     test_shared();
     test_full();

@@ -27,6 +27,10 @@ type body struct {
 
 const (
 	peerless = "mt_go_peer(&call, MT_U64({comm}), -1, -1);"
+	sent     = "MT_MESSAGE({sendbuf}, {sendcount}, {sendtype}, {comm}, {dest}, {sendtag})"
+	received = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, {comm}, {source}, {recvtag})"
+	// of a matched probe: what it found is no wildcard any more, but not known
+	matched  = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1)"
 	statusIn = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
 )
 
@@ -34,48 +38,48 @@ const (
 var bodies = map[string]body{
 	"send": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
-		after:   "mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});",
+		after:   "mt_body_send(&call, " + sent + ");",
 	},
 	"isend": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
-		after:   "mt_body_isend(&call, {comm}, {dest}, {sendcount}, {sendtype}, {request});",
+		after:   "mt_body_isend(&call, " + sent + ", {request});",
 	},
 	"recv": {
 		before:  statusIn,
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_recv(&call, {comm}, status, {recvtype});",
+		after:   "mt_body_recv(&call, " + received + ", status);",
 	},
 	"irecv": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_body_irecv(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
+		after:   "mt_body_irecv(&call, " + received + ", {request});",
 	},
 	"send_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, {comm}, {dest}, {sendtotal}, {sendtype}, {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag}), {request});",
 	},
 	"recv_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, {comm}, {source}, {recvtotal}, {recvtype}, {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag}), {request});",
 	},
 	"sendrecv": {
 		before:  statusIn,
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_sendrecv(&call, {comm}, {dest}, {sendcount}, {sendtype}, status, {recvtype});",
+		after:   "mt_body_sendrecv(&call, " + sent + ", " + received + ", status);",
 	},
 	"isendrecv": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "if ({dest} == MT_PROC_NULL) {\n            mt_count_comm(&call, MT_U64({comm}));\n        }\n        mt_body_send(&call, {comm}, {dest}, {sendcount}, {sendtype});\n        mt_body_posted(&call, {comm}, {source}, {recvcount}, {recvtype}, {request});",
+		after:   "if ({dest} == MT_PROC_NULL) {\n            mt_count_comm(&call, MT_U64({comm}));\n        }\n        mt_body_send(&call, " + sent + ");\n        mt_body_posted(&call, " + received + ", {request});",
 	},
 	"mrecv": {
 		before:  statusIn + " MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_recv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), status, {recvtype});",
+		after:   "mt_body_recv(&call, " + matched + ", status);",
 	},
 	"imrecv": {
 		before: "MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
-		after:  "mt_body_irecv(&call, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, {recvcount}, {recvtype}, {request});",
+		after:  "mt_body_irecv(&call, " + matched + ", {request});",
 	},
 	"probe": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
@@ -104,7 +108,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_completed(&call, &pending, status);",
+		after:   "mt_body_completed(&call, &pending, status, 1);",
 	},
 	"test": {
 		failed:  "mt_body_failed(&call, &pending, {request});",
@@ -112,7 +116,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status);\n        }",
+		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status, 1);\n        }",
 	},
 	"waitall": {
 		paused:  "mt_body_array_dropped(&array, {requests});",
@@ -134,7 +138,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
+		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, 1);\n        }",
 	},
 	"testany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
@@ -142,7 +146,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status);\n        }",
+		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, 1);\n        }",
 	},
 	"waitsome": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
@@ -180,11 +184,11 @@ var bodies = map[string]body{
 	},
 	"rma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_body_rma(&call, {target}, {targetcount}, {targettype});",
+		after:   "mt_body_rma(&call, {sendbuf}, {target}, {targetcount}, {targettype});",
 	},
 	"rrma": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), {target}, -1);",
-		after:   "mt_body_rma(&call, {target}, {targetcount}, {targettype});\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
+		after:   "mt_body_rma(&call, {sendbuf}, {target}, {targetcount}, {targettype});\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});",
 	},
 	"rma_sync": {
 		publish: "mt_go_peer(&call, mt_registry_win_comm(MT_U64({win})), -1, -1);",
@@ -340,7 +344,7 @@ func (c *call) argument(role string) string {
 			return "mt_text_hash(" + c.argument("stringtag") + ")"
 		}
 		return "0"
-	case "recvtype", "recvcount": // Sendrecv_replace has one buffer
+	case "recvbuf", "recvtype", "recvcount": // Sendrecv_replace has one buffer
 		if _, ok := c.byRole(role); !ok {
 			return c.argument("send" + role[4:])
 		}
@@ -374,18 +378,21 @@ func (c *call) bodyOf() body {
 	b := bodies[c.Class]
 	switch c.Class {
 	case "coll", "icoll", "coll_init":
+		root := "-1"
 		b.publish = peerless
 		if c.has("root") {
+			root = "{root}"
 			b.publish = "mt_go_peer(&call, MT_U64({comm}), {root}, -1);"
 		}
+		b.paused = "if (rc == MT_SUCCESS) {\n            mt_body_unmeasured({comm});\n        }"
 		bytes, typ := c.collectiveShare()
 		switch c.Class {
 		case "coll":
-			b.after = fmt.Sprintf("mt_body_coll(&call, {comm}, %s, %s);", bytes, typ)
+			b.after = fmt.Sprintf("mt_body_coll(&call, {comm}, %s, %s, %s);", root, bytes, typ)
 		case "icoll":
-			b.after = fmt.Sprintf("mt_body_coll(&call, {comm}, %s, %s);\n        mt_body_request(&call, MT_REQUEST_OTHER, {request});", bytes, typ)
+			b.after = fmt.Sprintf("mt_body_icoll(&call, {comm}, %s, %s, %s, {request});", root, bytes, typ)
 		default:
-			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, {request});", bytes)
+			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, %s, {request});", root, bytes)
 		}
 	case "local", "type_set_name":
 		if c.has("comm") && c.Returns == "int" {
