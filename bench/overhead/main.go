@@ -1,5 +1,6 @@
 // Command overhead measures what a preloaded tool adds to each MPI call, on
-// every MPI that is installed:
+// every MPI that is installed, and what the shim takes at the start and end of
+// processes (docs/overhead.md):
 //
 //	go run ./bench/overhead
 //	go run ./bench/overhead --tool other=/path/libother.so --save
@@ -18,17 +19,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // minRepetitions is the least number from which figures may be published.
 const minRepetitions = 9
 
 type options struct {
-	mpis        []mpirun.MPI
+	mpis        []mpijob.MPI
 	tools       toolList
 	shim        string
-	programs    []program
+	programs    []string // of choices
 	repetitions int
 	save, gate  bool
 	eztrace     bool
@@ -85,8 +86,8 @@ func main() {
 func parseFlags() (options, error) {
 	var opt options
 	mpis := flag.String("mpi", "openmpi,mpich", "libraries to measure on, comma separated")
-	only := flag.String("programs", "self,cold,threads,tworanks", "programs to run, comma separated")
-	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "the shim; empty: leave it out")
+	only := flag.String("programs", strings.Join(choices, ","), "what to measure, comma separated")
+	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "the shim; empty: leave it out, with stack, init and preload")
 	flag.Var(&opt.tools, "tool", "`NAME=PATH` of another tool to preload; may be given several times")
 	flag.IntVar(&opt.repetitions, "reps", 11, "repetitions, at least 9")
 	flag.BoolVar(&opt.eztrace, "eztrace", true, "measure EZTrace too where it is installed")
@@ -102,10 +103,10 @@ func parseFlags() (options, error) {
 		return opt, fmt.Errorf("--reps %d: at least %d are needed for a median to publish", opt.repetitions, minRepetitions)
 	}
 	var err error
-	if opt.mpis, err = mpirun.Parse(*mpis); err != nil {
+	if opt.mpis, err = mpijob.Parse(*mpis); err != nil {
 		return opt, err
 	}
-	if opt.programs, err = choosePrograms(*only); err != nil {
+	if opt.programs, err = choose(*only); err != nil {
 		return opt, err
 	}
 	if opt.shim != "" {
@@ -116,9 +117,18 @@ func parseFlags() (options, error) {
 	return opt, nil
 }
 
-// run measures on each MPI, prints the tables and saves them if asked. It
-// says whether the shim stayed within all limits.
+// result is one table.
+type result interface {
+	table() (text string, within bool) // and whether the shim keeps its limits
+	raw() string                       // every single figure
+}
+
+// run measures on each MPI and without one, prints the tables and saves them
+// if asked. It says whether the shim stayed within all limits.
 func run(opt options) (within bool, err error) {
+	if _, err := os.Stat(source(self.name)); err != nil {
+		return false, fmt.Errorf("run this from the top of the source tree: %w", err)
+	}
 	scratch, err := os.MkdirTemp("", "mpitrace-overhead-")
 	if err != nil {
 		return false, fmt.Errorf("scratch folder: %w", err)
@@ -127,24 +137,59 @@ func run(opt options) (within bool, err error) {
 
 	within = true
 	var text, raw strings.Builder
-	text.WriteString(describe(opt))
-	fmt.Print(text.String())
-	for _, mpi := range opt.mpis {
-		figures, err := measure(opt, mpi, scratch)
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", mpi.Name, err)
-		}
-		table, ok := figures.table()
-		within = within && ok
-		fmt.Print(table)
-		text.WriteString(table)
-		raw.WriteString(figures.raw())
+	say := func(part string) {
+		fmt.Print(part)
+		text.WriteString(part)
 	}
-	closing := loadLine("at the end")
-	fmt.Print(closing)
-	text.WriteString(closing)
+	say(describe(opt))
+	for _, m := range measurements(opt) {
+		r, err := m(scratch)
+		if err != nil {
+			return false, err
+		}
+		table, ok := r.table()
+		within = within && ok
+		say(table)
+		raw.WriteString(r.raw())
+	}
+	say(loadLine("at the end"))
 	if opt.save {
 		return within, save(opt, text.String(), raw.String())
 	}
 	return within, nil
+}
+
+// measurement makes one table.
+type measurement func(scratch string) (result, error)
+
+// measurements are those that were chosen, in the order of their tables.
+func measurements(opt options) []measurement {
+	var list []measurement
+	for _, mpi := range opt.mpis {
+		on := func(measure func(options, mpijob.MPI, string) (result, error)) {
+			list = append(list, func(scratch string) (result, error) {
+				if err := mpi.Missing(); err != nil {
+					return nil, err
+				}
+				r, err := measure(opt, mpi, scratch)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", mpi.Name, err)
+				}
+				return r, nil
+			})
+		}
+		if len(opt.callsChosen()) > 0 {
+			on(measureCalls)
+		}
+		if opt.shim != "" && opt.chosen(stackChoice) {
+			on(measureStack)
+		}
+		if opt.shim != "" && opt.chosen(initChoice) {
+			on(measureStartEnd)
+		}
+	}
+	if opt.shim != "" && opt.chosen(preloadChoice) {
+		list = append(list, func(scratch string) (result, error) { return measurePreload(opt, scratch) })
+	}
+	return list
 }

@@ -17,7 +17,7 @@ const resultsDir = "bench/results"
 // describe is the head of a measurement: machine, kernel, load, tools.
 func describe(opt options) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Added time per MPI call, %s\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"))
+	fmt.Fprintf(&b, "Added time, %s\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"))
 	fmt.Fprintf(&b, "processor %s, %s; bound to processors %s\n", processor(), kernel(), cores())
 	b.WriteString(loadLine("at the start"))
 	for _, tool := range opt.tools {
@@ -69,7 +69,8 @@ func save(opt options, table, raw string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("folder for the figures: %w", err)
 	}
-	remark := "# mpi, variant, loop, then ns per call of each repetition\n"
+	remark := "# mpi, variant, loop, then ns per call (start_...: per process) of each repetition;\n" +
+		"# 4ranks_...: ns of each rank in each repetition\n"
 	for name, text := range map[string]string{"overhead.txt": table, "overhead-raw.txt": remark + raw} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			return fmt.Errorf("save the figures: %w", err)

@@ -447,8 +447,11 @@ void mt_nodefile_leave(void)
     }
     bool private = (mt_process.header->flags & MPITRACE_HEADER_FLAG_PRIVATE) != 0;
     if (private || !mt_control_add(0, 1, &now)) {
-        /* no segment that others could see, or its directory was removed */
-        if (mt_nodefile_self("")) {
+        /* no segment that others could see, or its directory was removed, or
+         * there is no descriptor left */
+        if (!private && access(file, F_OK) == 0) {
+            mt_nodefile_failed(directory);
+        } else if (mt_nodefile_self("")) {
             mt_nodefile_tell();
         } else {
             mt_nodefile_failed("this process only, and is lost");

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // openMPIDefines bring back what Open MPI hides of MPI-1 and the suite uses.
@@ -20,7 +20,7 @@ const openMPIDefines = "-DOMPI_OMIT_MPI1_COMPAT_DECLS=0 -DOMPI_REMOVED_USE_STATI
 
 // configureSuite configures the suite for one MPI in cache/<name>, unless
 // that is done, and returns that folder.
-func configureSuite(cache, source string, mpi mpirun.MPI) (string, error) {
+func configureSuite(cache, source string, mpi mpijob.MPI) (string, error) {
 	build := filepath.Join(cache, mpi.Name)
 	if _, err := os.Stat(filepath.Join(build, "configured")); err == nil {
 		return build, nil

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // gate runs tests of the suite for one MPI, with or without the shim.
 type gate struct {
-	mpi          mpirun.MPI
+	mpi          mpijob.MPI
 	build        string        // built suite
 	preload      []string      // libraries of the ranks; the shim is the first one
 	shimmed      bool          // the shim is among them
@@ -83,7 +83,7 @@ func (g *gate) once(t suiteTest) error {
 	if err := os.MkdirAll(filepath.Join(g.scratch, "segments"), 0o700); err != nil {
 		return fmt.Errorf("make the segment folder: %w", err)
 	}
-	out, err := mpirun.Run(mpirun.Job{
+	out, err := mpijob.Run(mpijob.Job{
 		MPI: g.mpi, Ranks: t.Ranks, Argv: append([]string{"./" + t.Prog}, t.Args...),
 		Dir: dir, Preload: g.preload, Env: env, Timeout: g.timeout,
 	})
@@ -100,7 +100,7 @@ func (g *gate) once(t suiteTest) error {
 }
 
 // judge applies the suite's own rule: " No Errors" and status 0.
-func judge(out mpirun.Outcome) error {
+func judge(out mpijob.Outcome) error {
 	switch {
 	case out.TimedOut:
 		return fmt.Errorf("still running after %.0f s%s", out.Elapsed.Seconds(), lastWords(out))
@@ -112,7 +112,7 @@ func judge(out mpirun.Outcome) error {
 	return nil
 }
 
-func lastWords(out mpirun.Outcome) string {
+func lastWords(out mpijob.Outcome) string {
 	text := bytes.TrimSpace(append(tail(out.Stdout, 400), tail(out.Stderr, 400)...))
 	if len(text) == 0 {
 		return ""

@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // suiteDirs are the folders of the suite that the gate is made of.
@@ -32,7 +32,7 @@ var suiteDirs = []string{
 }
 
 type options struct {
-	mpis                  []mpirun.MPI
+	mpis                  []mpijob.MPI
 	subset, native, check bool
 	buildOnly, verbose    bool
 	shim, reporter        string
@@ -88,7 +88,7 @@ func parseFlags() (options, error) {
 		return opt, fmt.Errorf("unexpected argument %q; see --help", flag.Arg(0))
 	}
 	var err error
-	if opt.mpis, err = mpirun.Parse(*mpis); err != nil {
+	if opt.mpis, err = mpijob.Parse(*mpis); err != nil {
 		return opt, err
 	}
 	if opt.only, err = regexp.Compile(*only); err != nil {
@@ -112,7 +112,7 @@ func (opt *options) complete() error {
 		return fmt.Errorf("make the cache folder: %w", err)
 	}
 	opt.home = "test/conformance"
-	if _, err := os.Stat(filepath.Join(opt.home, "ucxnap.c")); err != nil {
+	if _, err := os.Stat(filepath.Join(opt.home, "subset.txt")); err != nil {
 		return fmt.Errorf("run this from the top of the source tree: %w", err)
 	}
 	if opt.timeout == 0 {
@@ -145,7 +145,7 @@ func (opt *options) checkProducts() error {
 }
 
 // runMPI fetches, builds and runs the suite for one MPI.
-func runMPI(opt options, mpi mpirun.MPI) (passed, failed int, err error) {
+func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	if err := mpi.Missing(); err != nil {
 		return 0, 0, err
 	}
@@ -182,8 +182,8 @@ func runMPI(opt options, mpi mpirun.MPI) (passed, failed int, err error) {
 	return len(names), len(tests) - len(names), err
 }
 
-func newGate(opt options, mpi mpirun.MPI, build string) (*gate, error) {
-	preload, err := mpi.Helpers(filepath.Join(opt.home, "ucxnap.c"), opt.cache)
+func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
+	preload, err := mpi.Helpers(opt.cache)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (g *gate) runAll(opt options, tests []suiteTest) []string {
 
 // chooseTests reads the suite's lists and keeps what is to be run: for the
 // gate only what is on the native pass list.
-func chooseTests(opt options, mpi mpirun.MPI, build, source string) ([]suiteTest, error) {
+func chooseTests(opt options, mpi mpijob.MPI, build, source string) ([]suiteTest, error) {
 	all, err := readSuite(build, source, suiteDirs)
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func chooseTests(opt options, mpi mpirun.MPI, build, source string) ([]suiteTest
 	return tests, nil
 }
 
-func (opt options) passList(mpi mpirun.MPI) string {
+func (opt options) passList(mpi mpijob.MPI) string {
 	return filepath.Join(opt.home, "pass-"+mpi.Name+".txt")
 }
 

@@ -4,7 +4,6 @@
 package launch_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,11 +12,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mpitrace/mpitrace/segment"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // limit bounds one run; it only serves to end a test that hangs.
@@ -25,25 +24,6 @@ const limit = 2 * time.Minute
 
 // exchanges is how often each rank of rank.c calls MPI_Sendrecv.
 const exchanges = 10
-
-// missing is the only reason to skip a test: the machine lacks something.
-type missing struct{ what, mend string }
-
-func (m missing) Error() string { return m.what + " is missing: " + m.mend }
-
-// need skips the test for want of something, and fails it where the machine
-// is expected to have everything.
-func need(t *testing.T, err error) {
-	t.Helper()
-	var m missing
-	if err == nil {
-		return
-	}
-	if errors.As(err, &m) && os.Getenv("CI") != "true" {
-		t.Skip(m.Error())
-	}
-	t.Fatal(err)
-}
 
 // paths of what is tested, made by TestMain.
 var mpitrace, shim, scratch string
@@ -93,50 +73,34 @@ func copyShim() error {
 }
 
 // mpi is an MPI to test with.
-type mpi struct {
-	name, cc, run string
-	options       []string
-	install       string
-}
+type mpi struct{ mpijob.MPI }
 
-var mpis = []mpi{
-	{"openmpi", "mpicc.openmpi", "mpirun.openmpi", []string{"--oversubscribe"}, "apt-get install libopenmpi-dev openmpi-bin"},
-	{"mpich", "mpicc.mpich", "mpiexec.hydra", nil, "apt-get install libmpich-dev mpich"},
-}
+var mpis = []mpi{{mpijob.All[0]}, {mpijob.All[1]}}
 
 // program compiles testdata/rank.c, once for each MPI.
 func (m mpi) program(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat(shim); err != nil {
-		need(t, missing{"build/libmpishim.so", "make build"})
+		mpijob.Need(t, mpijob.Missing("build/libmpishim.so", "make build"))
 	}
-	for _, tool := range []string{m.cc, m.run} {
-		if _, err := exec.LookPath(tool); err != nil {
-			need(t, missing{tool, m.install})
-		}
-	}
-	path := filepath.Join(scratch, "rank."+m.name)
+	mpijob.Need(t, m.Missing())
+	path := filepath.Join(scratch, "rank."+m.Name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	out, err := exec.Command(m.cc, "-g", "-o", path, "testdata/rank.c").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", m.cc, err, out)
+	if err := mpijob.Compile(m.CC, path, "-g", "testdata/rank.c"); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
 // launch is the command that starts n ranks of a program.
 func (m mpi) launch(n int, words ...string) []string {
-	return slices.Concat([]string{m.run}, m.options, []string{"-n", fmt.Sprint(n)}, words)
+	return mpijob.Job{MPI: m.MPI, Ranks: n, Argv: words}.Command()
 }
 
-// environment lets Open MPI run as root, and keeps the UCX of MPICH from
-// catching SIGHUP. Settings of whoever runs the tests stay back.
-func environment() []string {
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "MPITRACE_") })
-	return append(env, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "UCX_DEBUG_SIGNO=0")
-}
+// environment also keeps the UCX of MPICH from catching SIGHUP.
+func environment() []string { return mpijob.Environ("UCX_DEBUG_SIGNO=0") }
 
 // ran is what a run printed and how it ended.
 type ran struct {
@@ -145,43 +109,30 @@ type ran struct {
 }
 
 // process is a command under way.
-type process struct {
-	*exec.Cmd
-	stdout, stderr bytes.Buffer
-}
+type process struct{ *mpijob.Running }
 
-// start starts a command in its own process group, so that signals of a
-// terminal do not reach it.
-func start(t *testing.T, dir string, env, args []string) *process {
+// start starts a command, of which nothing outlives the test.
+func start(t *testing.T, dir string, env, args []string) process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(args[0], args[1:]...)}
-	p.Dir, p.Env, p.Stdout, p.Stderr = dir, env, &p.stdout, &p.stderr
-	p.WaitDelay = 5 * time.Second
-	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := p.Start(); err != nil {
+	p, err := mpijob.Start(limit, dir, env, args, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	killer := time.AfterFunc(limit, func() { _ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) })
-	t.Cleanup(func() {
-		killer.Stop()
-		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL)
-	})
-	return p
+	t.Cleanup(p.Kill)
+	return process{p}
 }
 
-// end waits for the command; its status is that of a shell.
-func (p *process) end(t *testing.T) ran {
+// end waits for the command.
+func (p process) end(t *testing.T) ran {
 	t.Helper()
-	err := p.Wait()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
-		t.Fatalf("%s: %v", p.Path, err)
+	got, err := p.Wait()
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		t.Fatal(err)
 	}
-	r := ran{status: p.ProcessState.ExitCode(), stdout: p.stdout.String(), stderr: p.stderr.String()}
-	if ws := p.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
-		r.status = 128 + int(ws.Signal())
+	if got.TimedOut {
+		t.Errorf("%q was still running after %v", p.Args, limit)
 	}
-	return r
+	return ran{got.Status, string(got.Stdout), string(got.Stderr)}
 }
 
 // run runs a command to its end.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mpitrace/mpitrace/segment"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // hosts are network namespaces of this machine, each with its own host name,
@@ -29,13 +30,9 @@ var hostsMade int
 // newHosts makes n hosts that last as long as the test.
 func newHosts(t *testing.T, n int) *hosts {
 	t.Helper()
-	for _, tool := range []string{"ip", "nsenter", "unshare", "mount"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			need(t, missing{tool, "apt-get install iproute2 util-linux"})
-		}
-	}
+	mpijob.Need(t, mpijob.Tools("iproute2 util-linux", "ip", "nsenter", "unshare", "mount"))
 	if os.Geteuid() != 0 {
-		need(t, missing{"the right to make network namespaces", "run this test as root"})
+		mpijob.Need(t, mpijob.Missing("the right to make network namespaces", "run this test as root"))
 	}
 	h := &hosts{}
 	// Names of interfaces have at most 15 characters; those of an earlier test
@@ -128,11 +125,11 @@ func (h *hosts) writeRsh(t *testing.T) {
 // across is the command that starts two ranks on each host.
 func (h *hosts) across(m mpi, words ...string) []string {
 	ranks := fmt.Sprint(2 * len(h.names))
-	if m.name == "mpich" {
-		return slices.Concat([]string{m.run, "-launcher", "ssh", "-launcher-exec", h.rsh, "-iface", "eth0",
+	if m.Name == "mpich" {
+		return slices.Concat([]string{m.Launcher, "-launcher", "ssh", "-launcher-exec", h.rsh, "-iface", "eth0",
 			"-hosts", strings.Join(h.names, ","), "-ppn", "2", "-bind-to", "none", "-n", ranks}, words)
 	}
-	return slices.Concat([]string{m.run, "--mca", "plm_rsh_agent", h.rsh, "--mca", "oob_tcp_if_include", "eth0",
+	return slices.Concat([]string{m.Launcher, "--mca", "plm_rsh_agent", h.rsh, "--mca", "oob_tcp_if_include", "eth0",
 		"--mca", "btl_tcp_if_include", "eth0", "--mca", "pml", "ob1", "--mca", "btl", "self,tcp,vader",
 		"-H", strings.Join(h.names, ":2,") + ":2", "--map-by", "node", "--bind-to", "none", "-n", ranks}, words)
 }
@@ -146,7 +143,7 @@ func networkless() []string { return append(environment(), "UCX_TLS=tcp,self") }
 // barrier of the process manager (without mpitrace: 2 of 40 runs with 2 ranks,
 // 6 of 12 with 4). Its ranks leave by exit, then.
 func (m mpi) quiet() []string {
-	if m.name == "mpich" {
+	if m.Name == "mpich" {
 		return []string{"early"}
 	}
 	return []string{"ok", "early"}
@@ -158,7 +155,7 @@ func TestHosts(t *testing.T) {
 	for _, m := range mpis {
 		program := m.program(t)
 		for _, ending := range append(m.quiet(), "kill 0", "kill 1", "kill 2", "abort 1", "term 3", "immediate") {
-			t.Run(m.name+"/"+ending, func(t *testing.T) {
+			t.Run(m.Name+"/"+ending, func(t *testing.T) {
 				h, dir := newHosts(t, 2), t.TempDir()
 				command := h.across(m, append([]string{program}, strings.Fields(ending)...)...)
 				got := run(t, dir, networkless(), h.onIn(0, dir, traced(dir, command)...)...)

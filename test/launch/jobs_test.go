@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // TestMPMD: every program of a command line is measured.
 func TestMPMD(t *testing.T) {
 	for _, m := range mpis {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			program := m.program(t)
 			command := append(m.launch(1, program, "ok"), ":", "-n", "2", program, "ok")
@@ -35,7 +37,7 @@ func TestApplicationFile(t *testing.T) {
 	if err := os.WriteFile(app, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := run(t, dir, environment(), traced(dir, []string{m.run, "--app", app})...)
+	got := run(t, dir, environment(), traced(dir, []string{m.Launcher, "--app", app})...)
 	wantLine(t, got, "result in out (2 ranks, 1 node)")
 	wantRanks(t, filepath.Join(dir, "out"), 2)
 }
@@ -48,7 +50,7 @@ func TestConfigFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("-n 1 "+program+" ok\n-n 1 "+program+" ok\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got := run(t, dir, environment(), traced(dir, []string{m.run, "-configfile", file})...)
+	got := run(t, dir, environment(), traced(dir, []string{m.Launcher, "-configfile", file})...)
 	wantLine(t, got, "result in out (2 ranks, 1 node)")
 	wantRanks(t, filepath.Join(dir, "out"), 2)
 }
@@ -57,7 +59,7 @@ func TestConfigFile(t *testing.T) {
 // preload in their environment.
 func TestNoLeak(t *testing.T) {
 	for _, m := range mpis {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			got := run(t, dir, environment(), traced(dir, m.launch(2, m.program(t), "parent"))...)
 			if n := strings.Count(got.stdout, ": 1 bytes, clean"); n != 2 {
@@ -71,11 +73,11 @@ func TestNoLeak(t *testing.T) {
 // TestOwnPreload: a library that the user preloads stays, behind ours.
 func TestOwnPreload(t *testing.T) {
 	for _, m := range mpis {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			libm, err := filepath.Glob("/lib/*-linux-gnu/libm.so.6")
 			if err != nil || len(libm) == 0 {
-				need(t, missing{"libm.so.6", "apt-get install libc6"})
+				mpijob.Need(t, mpijob.Missing("libm.so.6", "apt-get install libc6"))
 			}
 			m.program(t)
 			env := append(environment(), "LD_PRELOAD="+libm[0])
@@ -116,7 +118,7 @@ func TestSpawn(t *testing.T) {
 // TestAtOnce: jobs that run at the same time in one directory, each with its
 // own result, do not mix.
 func TestAtOnce(t *testing.T) {
-	var jobs []*process
+	var jobs []process
 	var dirs []string
 	for _, m := range mpis {
 		for range 2 {
@@ -178,7 +180,7 @@ func TestQuiet(t *testing.T) {
 // and from the environment.
 func TestSettings(t *testing.T) {
 	for _, m := range mpis {
-		t.Run(m.name, func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			dir := t.TempDir()
 			m.program(t)
 			env := append(environment(), "MPITRACE_STACK=3", "MPITRACE_CLOCK=tsc")

@@ -2,10 +2,11 @@ package launch_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // TestRefused: what cannot work is refused with status 2 before anything
@@ -100,8 +101,8 @@ func TestNothingToSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, flag := range map[string]string{"static": "-static", "plain": "-O"} {
-		if out, err := exec.Command("cc", flag, "-o", filepath.Join(dir, name), source).CombinedOutput(); err != nil {
-			t.Fatalf("cc %s: %v\n%s", flag, err, out)
+		if err := mpijob.Compile("cc", filepath.Join(dir, name), flag, source); err != nil {
+			t.Fatal(err)
 		}
 	}
 	cases := []struct {

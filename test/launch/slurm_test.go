@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // slurm is a cluster of real Slurm daemons on this machine, with its own
@@ -31,15 +33,13 @@ type slurmNode struct {
 func needSlurm(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MPITRACE_TEST_SLURM") != "1" {
-		t.Skip(missing{"MPITRACE_TEST_SLURM=1", "make test-slurm starts Slurm's daemons on this machine"}.Error())
+		t.Skip(mpijob.Missing("MPITRACE_TEST_SLURM=1", "make test-slurm starts Slurm's daemons on this machine"))
 	}
-	for _, tool := range []string{"munged", "slurmctld", "slurmd", "srun"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatal(missing{tool, "apt-get install slurm-wlm munge"})
-		}
+	if err := mpijob.Tools("slurm-wlm munge", "munged", "slurmctld", "slurmd", "srun"); err != nil {
+		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 {
-		t.Fatal(missing{"the right to start slurmd", "run this test as root"})
+		t.Fatal(mpijob.Missing("the right to start slurmd", "run this test as root"))
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *slurm) wait(t *testing.T, nodes []slurmNode) {
 
 // srun is the command that starts ranks of a program under Slurm.
 func srun(m mpi, options string, words ...string) []string {
-	pmi := map[string]string{"openmpi": "--mpi=pmix", "mpich": "--mpi=pmi2"}[m.name]
+	pmi := map[string]string{"openmpi": "--mpi=pmix", "mpich": "--mpi=pmi2"}[m.Name]
 	return slices.Concat([]string{"srun", pmi}, strings.Fields(options), words)
 }
 
@@ -196,7 +196,7 @@ func TestSlurm(t *testing.T) {
 	s := newSlurm(t, oneNode(t))
 	for _, m := range mpis {
 		for _, ending := range endings {
-			t.Run(m.name+"/"+ending, func(t *testing.T) {
+			t.Run(m.Name+"/"+ending, func(t *testing.T) {
 				s.testEnding(t, srun(m, "-n 4 --kill-on-bad-exit", m.program(t), ending, fmt.Sprint(victim)))
 			})
 		}
@@ -381,7 +381,7 @@ func TestSlurmHosts(t *testing.T) {
 	for _, m := range mpis {
 		program := m.program(t)
 		for _, ending := range append(m.quiet(), "kill 0", "kill 3", "abort 1") {
-			t.Run(m.name+"/srun/"+ending, func(t *testing.T) {
+			t.Run(m.Name+"/srun/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
 				s.wait(t, nodes)
 				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
@@ -390,7 +390,7 @@ func TestSlurmHosts(t *testing.T) {
 				wantRanks(t, filepath.Join(dir, "out"), 4)
 				h.wantEmpty(t)
 			})
-			t.Run(m.name+"/salloc/"+ending, func(t *testing.T) {
+			t.Run(m.Name+"/salloc/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
 				command := srun(m, "--kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
 				alloc := append([]string{"salloc", "-Q", "-N", "2", "-n", "4"}, traced(dir, command)...)

@@ -3,10 +3,11 @@ package passtable
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 const python = "/usr/bin/python3"
@@ -53,7 +54,7 @@ func (h *harness) build(m *mpi, program string, flags ...string) (string, error)
 		return source, nil
 	}
 	name := strings.Join(append([]string{program}, flags...), "")
-	target := filepath.Join(h.cache, m.id, strings.NewReplacer("/", "_", " ", "").Replace(name))
+	target := filepath.Join(h.cache, m.Name, strings.NewReplacer("/", "_", " ", "").Replace(name))
 	if newer(target, source, filepath.Join(h.programs, "program.h")) {
 		return target, nil
 	}
@@ -61,11 +62,8 @@ func (h *harness) build(m *mpi, program string, flags ...string) (string, error)
 		return "", fmt.Errorf("building %s: %w", program, err)
 	}
 	args := append(compiler(m, program), flags...)
-	args = append(args, source, "-o", target, "-ldl", "-lm", "-pthread")
-	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return target, nil
+	args = append(args, source, "-ldl", "-lm", "-pthread")
+	return target, mpijob.Compile(args[0], target, args[1:]...)
 }
 
 // library is build for a preloaded library or plug-in.
@@ -77,14 +75,14 @@ func (h *harness) library(m *mpi, source string) (string, error) {
 func compiler(m *mpi, program string) []string {
 	switch filepath.Ext(program) {
 	case ".cpp":
-		return []string{"mpicxx." + m.id, "-O2", "-g"}
+		return []string{m.CXX, "-O2", "-g"}
 	case ".f", ".f90":
-		return []string{"mpifort." + m.id, "-O2", "-g", "-ffixed-line-length-none", "-fallow-argument-mismatch"}
+		return []string{m.FC, "-O2", "-g", "-ffixed-line-length-none", "-fallow-argument-mismatch"}
 	}
 	if withoutMPI[program] {
 		return []string{"gcc", "-std=gnu11", "-O2", "-g"}
 	}
-	return []string{"mpicc." + m.id, "-std=gnu11", "-O2", "-g", "-Wno-stringop-overflow"}
+	return []string{m.CC, "-std=gnu11", "-O2", "-g", "-Wno-stringop-overflow"}
 }
 
 // withoutMPI are the programs that must not be linked with MPI.

@@ -3,74 +3,43 @@ package passtable
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-// mpi is one installed MPI: how to build for it and how to start its programs.
+// mpi is one installed MPI.
 type mpi struct {
-	id      string   // suffix of its commands: openmpi, mpich
-	title   string   // name and version, as the report gives them
-	soname  string   // of the library that has the MPI_ symbols
-	options []string // of its mpirun
-	env     []string // of every run
+	mpijob.MPI
+	title  string // name and version, as the report gives them
+	soname string // of the library that has the MPI_ symbols
 	// noSharedMemory lets one rank start although /dev/shm is full.
-	noSharedMemory struct{ options, env []string }
-}
-
-func openMPI() *mpi {
-	m := &mpi{
-		id:      "openmpi",
-		title:   "Open MPI",
-		soname:  "libmpi.so.40",
-		options: []string{"--oversubscribe", "--mca", "mpi_yield_when_idle", "1"},
-		env:     []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
-	}
-	m.noSharedMemory.options = []string{"--mca", "btl", "self"}
-	return m
-}
-
-func mpich() *mpi {
-	m := &mpi{id: "mpich", title: "MPICH", soname: "libmpich.so.12"}
-	m.noSharedMemory.env = []string{"UCX_TLS=self,tcp"}
-	return m
+	noSharedMemory string
 }
 
 // families are all MPIs of the table.
-func families() []*mpi { return []*mpi{openMPI(), mpich()} }
+func families() []*mpi {
+	return []*mpi{
+		{mpijob.All[0], "Open MPI", "libmpi.so.40", "OMPI_MCA_btl=self"},
+		{mpijob.All[1], "MPICH", "libmpich.so.12", "UCX_TLS=self,tcp"},
+	}
+}
 
 var versionPattern = regexp.MustCompile(`\d+\.\d+\.\d+`)
 
-// find completes m from what is installed.
-func (m *mpi) find() error {
-	for _, tool := range []string{"mpicc", "mpicxx", "mpifort", "mpirun"} {
-		if _, err := exec.LookPath(tool + "." + m.id); err != nil {
-			return fmt.Errorf("%s is not installed: %w (Debian: apt install libopenmpi-dev libmpich-dev)", m.title, err)
-		}
-	}
-	out, err := exec.Command("mpirun."+m.id, "--version").Output()
-	if err != nil {
-		return fmt.Errorf("mpirun.%s --version: %w", m.id, err)
-	}
-	m.title += " " + versionPattern.FindString(string(out))
-	return nil
-}
-
-// require ends the test if m is not installed: in CI as a failure.
+// require completes m from what is installed.
 func (m *mpi) require(t *testing.T) {
 	t.Helper()
-	err := m.find()
-	if err == nil {
-		return
+	mpijob.Need(t, m.Missing())
+	out, err := exec.Command(m.Launcher, "--version").Output()
+	if err != nil {
+		t.Fatalf("%s --version: %v", m.Launcher, err)
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal(err)
-	}
-	t.Skip(err)
+	m.title += " " + versionPattern.FindString(string(out))
 }
 
 // library is the path of the MPI library.

@@ -63,12 +63,12 @@ func TestPassTable(t *testing.T) {
 	results := map[string]map[string]result{}
 	var titles []string
 	for _, m := range families() {
-		results[m.id] = map[string]result{}
-		t.Run(m.id, func(t *testing.T) {
+		results[m.Name] = map[string]result{}
+		t.Run(m.Name, func(t *testing.T) {
 			m.require(t)
 			for _, r := range allRows() {
 				t.Run(r.name, func(t *testing.T) {
-					results[m.id][r.name] = h.try(t, m, &r)
+					results[m.Name][r.name] = h.try(t, m, &r)
 				})
 			}
 		})
@@ -88,7 +88,7 @@ const nativeRuns = 8
 
 // try runs one row on one MPI.
 func (h *harness) try(t *testing.T, m *mpi, r *row) result {
-	if why := r.lacks[m.id]; why != nil {
+	if why := r.lacks[m.Name]; why != nil {
 		if err := why.holds(h, m); err != nil {
 			t.Errorf("%s: the reason %q is not true: %v", r.name, why.text, err)
 		}
@@ -246,7 +246,7 @@ func (want counts) compare(got counts, unit string, loose bool) []string {
 func TestNegativeControl(t *testing.T) {
 	h := newHarness(t)
 	for _, m := range families() {
-		t.Run(m.id, func(t *testing.T) {
+		t.Run(m.Name, func(t *testing.T) {
 			m.require(t)
 			r := row{program: "wrong_target.c", ranks: 2}
 			plain, err := h.run(m, &r, native)

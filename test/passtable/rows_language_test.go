@@ -4,7 +4,7 @@ import "slices"
 
 // allRows is the table, in the order of the document.
 func allRows() []row {
-	return slices.Concat(languageRows(), siteRows(), requestRows(), functionRows(), errorRows(), processRows(), environmentRows(), toolRows())
+	return slices.Concat(languageRows(), siteRows(), requestRows(), functionRows(), errorRows(), processRows(), environmentRows(), toolRows(), regressionRows())
 }
 
 // basicExchange is what each rank of the basic programs does.

@@ -1,19 +1,18 @@
 package passtable
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // limit is how long one run may take before it counts as hung.
@@ -47,69 +46,65 @@ func (h *harness) run(m *mpi, r *row, k kind) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	cmd, err := h.commandLine(ctx, m, r, k, dir)
+	command, err := h.commandLine(m, r)
 	if err != nil {
 		return nil, err
 	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-
-	err = cmd.Run()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("waited %v for the end of %q; stderr:\n%s", limit, cmd.Args, stderr.String())
+	env, err := h.environment(m, r, k, dir)
+	if err != nil {
+		return nil, err
 	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		return nil, fmt.Errorf("running %q: %w", cmd.Args, err)
+	p, err := mpijob.Start(limit, dir, env, command, nil)
+	if err != nil {
+		return nil, err
 	}
-	got := &outcome{dir: dir, status: cmd.ProcessState.ExitCode(), stderr: stderr.String()}
-	got.stdout, err = allStdout(dir, stdout.String())
+	end, err := p.Wait()
+	if end.TimedOut {
+		err = fmt.Errorf("waited %v for the end of %q; stderr:\n%s", limit, command, end.Stderr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	got := &outcome{dir: dir, status: end.Status, stderr: string(end.Stderr)}
+	got.stdout, err = allStdout(dir, string(end.Stdout))
 	return got, err
 }
 
 // commandLine builds what the row needs and gives the command that runs it.
-func (h *harness) commandLine(ctx context.Context, m *mpi, r *row, k kind, dir string) (*exec.Cmd, error) {
+func (h *harness) commandLine(m *mpi, r *row) ([]string, error) {
 	program, err := h.build(m, r.program, r.flags...)
 	if err != nil {
 		return nil, err
 	}
+	argv := []string{"/bin/sh", "-c", launch, "launch", r.before}
+	if filepath.Ext(program) == ".py" {
+		argv = append(argv, python)
+	}
+	arguments, err := h.arguments(m, r)
+	if err != nil {
+		return nil, err
+	}
+	argv = append(append(argv, program), arguments...)
+	return slices.Concat(r.wrap, mpijob.Job{MPI: m.MPI, Ranks: r.ranks, Argv: argv}.Command()), nil
+}
+
+// environment is that of mpirun, which is preloaded like its ranks.
+func (h *harness) environment(m *mpi, r *row, k kind, dir string) ([]string, error) {
 	preload, err := h.preload(m, r, k)
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{}, r.wrap...)
-	args = append(args, "mpirun."+m.id)
-	args = append(args, m.options...)
+	env := mpijob.Environ("PASSTABLE_DIR="+dir, "LD_PRELOAD="+preload)
 	if r.noSharedMemory {
-		args = append(args, m.noSharedMemory.options...)
+		env = append(env, m.noSharedMemory)
 	}
-	args = append(args, "-n", strconv.Itoa(r.ranks), "/bin/sh", "-c", launch, "launch", r.before)
-	if filepath.Ext(program) == ".py" {
-		args = append(args, python)
-	}
-	args = append(args, program)
-	extra, err := h.arguments(m, r)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, args[0], append(args[1:], extra...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), m.env...)
-	if r.noSharedMemory {
-		cmd.Env = append(cmd.Env, m.noSharedMemory.env...)
-	}
-	cmd.Env = append(cmd.Env, "PASSTABLE_DIR="+dir, "LD_PRELOAD="+preload)
 	if k == observed {
-		cmd.Env = append(cmd.Env, h.settings(dir, r)...)
+		env = append(env, h.settings(dir, r)...)
 	}
 	for _, variable := range r.env {
-		cmd.Env = append(cmd.Env, strings.ReplaceAll(variable, "$DIR", dir))
+		env = append(env, strings.ReplaceAll(variable, "$DIR", dir))
 	}
-	return cmd, nil
+	return env, nil
 }
 
 // settings are the MPITRACE_ variables of an observed run.

@@ -33,9 +33,9 @@ func saveTable(titles []string, results map[string]map[string]result) error {
 	for _, r := range allRows() {
 		fmt.Fprintf(&b, "| %s | %s |", r.name, r.what)
 		for _, m := range families() {
-			res, ran := results[m.id][r.name]
+			res, ran := results[m.Name][r.name]
 			if !ran {
-				return fmt.Errorf("docs/pass-table.md: row %s did not run on %s; run all rows to write the table", r.name, m.id)
+				return fmt.Errorf("docs/pass-table.md: row %s did not run on %s; run all rows to write the table", r.name, m.Name)
 			}
 			fmt.Fprintf(&b, " %s |", res)
 		}

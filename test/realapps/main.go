@@ -7,8 +7,8 @@
 // The printed numbers must be the same after timings are masked, the exit
 // status must be the same, and the figures of the report must agree with
 // each other: what one rank has sent to another is what that one has
-// received. Each program is run once more under wrong.c, which spoils data:
-// a comparison that does not notice that is itself a failure.
+// received. Each program is run once more under test/programs/wrong.c, which
+// spoils data: a comparison that does not notice that is itself a failure.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 const (
@@ -38,7 +38,7 @@ type options struct {
 	only           *regexp.Regexp
 	control        bool
 	shim, mpitrace string
-	mpis           []mpirun.MPI
+	mpis           []mpijob.MPI
 }
 
 func main() {
@@ -68,7 +68,7 @@ func parseFlags() (options, error) {
 	if opt.only, err = regexp.Compile(*only); err != nil {
 		return opt, fmt.Errorf("--run: %w", err)
 	}
-	if opt.mpis, err = mpirun.Parse(*mpis); err != nil {
+	if opt.mpis, err = mpijob.Parse(*mpis); err != nil {
 		return opt, err
 	}
 	if _, err := os.Stat(home); err != nil {
@@ -95,7 +95,7 @@ func run() (passed, failed int, err error) {
 		return 0, 0, err
 	}
 	chosen := slices.DeleteFunc(apps(full), func(a app) bool {
-		return !opt.only.MatchString(a.name) || !slices.ContainsFunc(opt.mpis, func(m mpirun.MPI) bool { return m.Name == a.mpi })
+		return !opt.only.MatchString(a.name) || !slices.ContainsFunc(opt.mpis, func(m mpijob.MPI) bool { return m.Name == a.mpi })
 	})
 	if len(chosen) == 0 {
 		return 0, 0, fmt.Errorf("no program is chosen")
@@ -158,7 +158,7 @@ func newBench(opt options) (*bench, error) {
 	}
 	b := &bench{
 		shim: opt.shim, mpitrace: opt.mpitrace, scratch: scratch, segments: segments,
-		mpi: map[string]mpirun.MPI{}, helpers: map[string][]string{}, wrong: map[string]string{},
+		mpi: map[string]mpijob.MPI{}, helpers: map[string][]string{}, wrong: map[string]string{},
 	}
 	for _, mpi := range opt.mpis {
 		if err := b.addMPI(mpi); err != nil {
@@ -172,18 +172,17 @@ func (b *bench) close() error {
 	return errors.Join(os.RemoveAll(b.scratch), os.RemoveAll(b.segments))
 }
 
-func (b *bench) addMPI(mpi mpirun.MPI) error {
+func (b *bench) addMPI(mpi mpijob.MPI) error {
 	if err := mpi.Missing(); err != nil {
 		return err
 	}
-	helpers, err := mpi.Helpers("test/conformance/ucxnap.c", b.scratch)
+	helpers, err := mpi.Helpers(b.scratch)
 	if err != nil {
 		return err
 	}
 	wrong := filepath.Join(b.scratch, "libwrong-"+mpi.Name+".so")
-	cmd := exec.Command(mpi.CC, "-O2", "-fPIC", "-shared", "-Wall", "-o", wrong, filepath.Join(home, "wrong.c"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	if err := mpijob.Compile(mpi.CC, wrong, "-O2", "-fPIC", "-shared", "-Wall", "test/programs/wrong.c"); err != nil {
+		return err
 	}
 	b.mpi[mpi.Name], b.helpers[mpi.Name], b.wrong[mpi.Name] = mpi, helpers, wrong
 	return nil

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mpitrace/mpitrace/test/conformance/mpirun"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // bench is what all runs share.
@@ -16,7 +16,7 @@ type bench struct {
 	shim, mpitrace string
 	scratch        string
 	segments       string // where the shim keeps its segments
-	mpi            map[string]mpirun.MPI
+	mpi            map[string]mpijob.MPI
 	helpers        map[string][]string // by MPI: preloaded behind everything else
 	wrong          map[string]string   // by MPI: the negative control
 }
@@ -56,10 +56,11 @@ func (b *bench) run(a app, kind string, preload []string, limit time.Duration) (
 				return trace{}, fmt.Errorf("empty %s: %w", stale, err)
 			}
 		}
-		out, err := mpirun.Run(mpirun.Job{
+		out, err := mpijob.Run(mpijob.Job{
 			MPI: b.mpi[a.mpi], Ranks: a.ranks, Argv: argv, Dir: dir, Stdin: stdin, Timeout: limit,
 			Preload: append(append([]string{}, preload...), b.helpers[a.mpi]...),
-			Env:     append([]string{"MPITRACE_OUTPUT=" + result, "MPITRACE_SEGMENT_DIR=" + b.segments}, a.env...),
+			Env: append([]string{"MPITRACE_OUTPUT=" + result, "MPITRACE_SEGMENT_DIR=" + b.segments,
+				"WRONG=send,bcast,allreduce,alltoall,scatterv"}, a.env...),
 		})
 		if err != nil {
 			return trace{}, err
@@ -114,7 +115,7 @@ func (a app) layOut(dir string) error {
 }
 
 // take adds one step.
-func (t *trace) take(a app, out mpirun.Outcome, result string) {
+func (t *trace) take(a app, out mpijob.Outcome, result string) {
 	t.lines = append(t.lines, essence(string(out.Stdout), a.keep, a.mask)...)
 	if a.stderr {
 		t.lines = append(t.lines, essence(string(out.Stderr), a.keep, a.mask)...)

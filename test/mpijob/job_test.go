@@ -1,0 +1,43 @@
+package mpijob
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLimit: nothing is left of a job whose time is over, not even when its
+// launcher hangs and its ranks are deaf to SIGTERM.
+func TestLimit(t *testing.T) {
+	for _, m := range All {
+		t.Run(m.Name, func(t *testing.T) {
+			Need(t, m.Missing())
+			dir := t.TempDir()
+			script := `trap "" TERM; touch "$0/$$"; while :; do sleep 0.1; done`
+			job := Job{MPI: m, Ranks: 2, Argv: []string{"sh", "-c", script, dir}}
+			p, err := Start(3*time.Second, dir, Environ(), job.Command(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ranks []string
+			for len(ranks) < 2 && p.ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond)
+				ranks, _ = filepath.Glob(filepath.Join(dir, "*"))
+			}
+			_ = p.Process.Signal(syscall.SIGSTOP)
+			if out, err := p.Wait(); err != nil || !out.TimedOut || out.Status != 137 || len(ranks) != 2 {
+				t.Errorf("%+v, %v, ranks %q", out, err, ranks)
+			}
+			time.Sleep(100 * time.Millisecond)
+			for _, rank := range ranks {
+				line, err := os.ReadFile(filepath.Join("/proc", filepath.Base(rank), "cmdline"))
+				if err == nil && strings.Contains(string(line), dir) {
+					t.Errorf("rank %s still runs: %q", rank, line)
+				}
+			}
+		})
+	}
+}
