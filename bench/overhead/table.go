@@ -13,6 +13,7 @@ type row struct {
 	limit  float64 // most added ns per call; 0: published without a limit
 	inMean bool    // one of the six loops of the mean
 	calls  float64 // of a two-rank loop: MPI calls on its critical path; 0: no such loop
+	like   string  // ... the loop of one rank that makes the same calls; empty: as the mean of the six
 }
 
 // rows tells what is promised of each loop.
@@ -21,8 +22,8 @@ type row struct {
 // each waits for the one before; what the other rank does meanwhile costs
 // nothing. Half a round trip is a Send on one side and a Recv on the other. A
 // window is 64 Isend beside 64 Irecv, then the receiver's Waitall, its Send of
-// the acknowledgement and the sender's Recv of it, over 64 messages. An
-// Allreduce is one call on both at once.
+// the acknowledgement and the sender's Recv of it, over 64 messages: calls of
+// the kind that Irecv+Send+Wait makes. An Allreduce is one call on both at once.
 var rows = map[string]row{
 	"Comm_rank":           {limit: 20, inMean: true},
 	"Iprobe":              {limit: 25, inMean: true},
@@ -31,13 +32,21 @@ var rows = map[string]row{
 	"Irecv+Send+Wait":     {limit: 40, inMean: true},
 	"Allreduce":           {inMean: true},
 	"2ranks_ping-pong_8B": {calls: 2},
-	"2ranks_window_64":    {calls: (64 + 3) / 64.0},
+	"2ranks_window_64":    {calls: (64 + 3) / 64.0, like: "Irecv+Send+Wait"},
 	"2ranks_Allreduce":    {calls: 1},
 }
 
-// meanLimit is the most added ns per call in the mean of the six loops, and
-// per call of a two-rank loop.
+// meanLimit is the most added ns per call in the mean of the six loops.
 const meanLimit = 35
+
+// twoRankLimit is what calls times the limit of one call allow a loop of two
+// ranks.
+func (r row) twoRankLimit() float64 {
+	if r.like != "" {
+		return r.calls * rows[r.like].limit
+	}
+	return r.calls * meanLimit
+}
 
 // column is one column of differences: what variant takes beyond base.
 type column struct{ title, variant, base string }
@@ -174,20 +183,23 @@ func (f *figures) verdict(loop string) (string, bool) {
 	case r.limit > 0:
 		return compare(measured, ns, r.limit)
 	case r.calls > 0:
-		text, ok := compare(measured, ns, r.calls*meanLimit)
+		text, ok := compare(measured, ns, r.twoRankLimit())
 		return text + f.remarks(loop), ok
 	}
 	return "", true
 }
 
-// remarks tell of a two-rank loop what the measured mean of the six predicts,
+// remarks tell of a two-rank loop what the measured figure of its calls predicts,
 // and whether its own figure can be told from none at all. The limit makes no
 // allowance for either.
 func (f *figures) remarks(loop string) string {
 	ns, spread, measured := f.addedByShim(loop)
 	text := ""
-	if mean, ok := f.meanAdded(column{shimName, shimName, nativeName}); ok {
-		text = fmt.Sprintf("; the mean of the six predicts %+.1f", rows[loop].calls*mean)
+	r := rows[loop]
+	if like, _, ok := f.addedByShim(r.like); ok {
+		text = fmt.Sprintf("; %s predicts %+.1f", r.like, r.calls*like)
+	} else if mean, ok := f.meanAdded(column{shimName, shimName, nativeName}); ok && r.like == "" {
+		text = fmt.Sprintf("; the mean of the six predicts %+.1f", r.calls*mean)
 	}
 	if measured && spread > math.Abs(ns) {
 		text += "; spread larger than the difference"

@@ -560,7 +560,7 @@ int MT_NAME(MPI_Bsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4787,7 +4787,7 @@ int MT_NAME(MPI_Precv_init)(void *a0, int a1, MT_Count a2, MT_Datatype a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
+        mt_body_persistent(&call, MT_REQUEST_RECV, a6, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4821,7 +4821,7 @@ int MT_NAME(MPI_Psend_init)(const void *a0, int a1, MT_Count a2, MT_Datatype a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a6, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4919,7 +4919,7 @@ int MT_NAME(MPI_Recv_init)(void *a0, int a1, MT_Datatype a2, int a3, int a4, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_RECV, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5239,7 +5239,7 @@ int MT_NAME(MPI_Rsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5405,7 +5405,7 @@ int MT_NAME(MPI_Send_init)(const void *a0, int a1, MT_Datatype a2, int a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5666,7 +5666,7 @@ int MT_NAME(MPI_Ssend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -6598,7 +6598,7 @@ int MT_NAME(MPI_Test)(MT_Request *a0, int *a1, MT_Status *a2)
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a1 != 0) {
-            mt_body_completed(&call, &pending, status, 1);
+            mt_body_completed(&call, &pending, status, call.stop - call.start);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -6664,7 +6664,7 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a3 != 0 && *a2 != MT_UNDEFINED) {
-            mt_body_array_one(&call, &array, *a2, status, 1);
+            mt_body_array_one(&call, &array, *a2, status, call.stop - call.start);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -7419,7 +7419,7 @@ int MT_NAME(MPI_Wait)(MT_Request *a0, MT_Status *a1)
     int rc = ((real_fn)call.real)(a0, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_completed(&call, &pending, status, 1);
+        mt_body_completed(&call, &pending, status, call.stop - call.start);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_body_failed(&call, &pending, a0);
@@ -7468,7 +7468,7 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         if (*a2 != MT_UNDEFINED) {
-            mt_body_array_one(&call, &array, *a2, status, 1);
+            mt_body_array_one(&call, &array, *a2, status, call.stop - call.start);
         }
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
@@ -8465,7 +8465,7 @@ int MT_NAME(MPI_Bsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10187,7 +10187,7 @@ int MT_NAME(MPI_Recv_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_RECV, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10435,7 +10435,7 @@ int MT_NAME(MPI_Rsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10601,7 +10601,7 @@ int MT_NAME(MPI_Send_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10671,7 +10671,7 @@ int MT_NAME(MPI_Ssend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+        mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -20,13 +20,15 @@ MT_INLINE bool mt_was_cancelled(const MT_Status *status)
 
 /* ---- point to point ---- */
 
+/* Handles are looked up only where there is a peer: with MPI_PROC_NULL the
+ * others need not be valid. */
 #define MT_MESSAGE(buffer_, count_, type_, comm_, peer_, tag_)               \
-    ((struct mt_message){.buffer = (buffer_),                                \
-                         .count = (count_),                                  \
-                         .datatype = MT_U64(type_),                          \
-                         .comm = MT_U64(comm_),                              \
-                         .peer = (peer_),                                    \
-                         .tag = (tag_)})
+    (mt_unlikely((peer_) == MT_PROC_NULL)                                    \
+         ? (struct mt_message){.comm = mt_comm(call.shard, MT_U64(comm_)),   \
+                               .peer = MT_PROC_NULL,                         \
+                               .tag = (tag_)}                                \
+         : mt_message_of(call.shard, buffer_, count_, MT_U64(type_),         \
+                         MT_U64(comm_), peer_, tag_))
 
 MT_INLINE struct mt_envelope mt_envelope_of(const MT_Status *status)
 {
@@ -46,7 +48,8 @@ MT_INLINE void mt_body_recv(struct mt_call *call, struct mt_message m,
 {
     if (mt_likely(status->source != MT_PROC_NULL)) {
         struct mt_envelope got = mt_envelope_of(status);
-        mt_count_received(call, &m, &got);
+        mt_count_message_call(call, &m);
+        mt_count_got(call, &m, &got);
     }
 }
 
@@ -71,13 +74,11 @@ MT_INLINE void mt_body_isend(struct mt_call *call, struct mt_message m,
     struct mt_started started = {.handle = MT_U64(*request),
                                  .kind = MT_REQUEST_SEND,
                                  .message = m};
-    uint64_t before = call->bytes;
     if (mt_unlikely(m.peer == MT_PROC_NULL)) {
         started.kind |= MT_REQUEST_PEERLESS;
     } else {
         mt_count_sent(call, &m, false);
     }
-    started.bytes = call->bytes - before;
     mt_request_insert(call, &started);
 }
 
@@ -85,15 +86,13 @@ MT_INLINE void mt_body_isend(struct mt_call *call, struct mt_message m,
 MT_INLINE void mt_body_posted(struct mt_call *call, struct mt_message m,
                               const MT_Request *request)
 {
-    int64_t size = mt_type(call->shard, m.datatype)->size;
     struct mt_started started = {.handle = MT_U64(*request),
                                  .kind = MT_REQUEST_RECV,
-                                 .message = m,
-                                 .bytes = (uint64_t)(m.count * size)};
+                                 .message = m};
     if (mt_unlikely(m.peer == MT_PROC_NULL)) {
         started.kind |= MT_REQUEST_PEERLESS;
     } else {
-        mt_reuse(call->shard, m.buffer, started.bytes, MPITRACE_PATH_RECEIVE);
+        mt_reuse(call->shard, m.buffer, m.bytes, MPITRACE_PATH_RECEIVE);
         if (mt_unlikely(call->shard->traced != 0)) {
             started.sequence = mt_event_serial(true);
         }
@@ -104,26 +103,22 @@ MT_INLINE void mt_body_posted(struct mt_call *call, struct mt_message m,
 MT_INLINE void mt_body_irecv(struct mt_call *call, struct mt_message m,
                              const MT_Request *request)
 {
-    struct mt_shard *shard = call->shard;
-    shard->type_totals[mt_type(shard, m.datatype)->index].calls++;
-    mt_count_comm(call, m.comm);
+    mt_count_message_call(call, &m);
     mt_body_posted(call, m, request);
 }
 
 /* A persistent request is made; its payload counts when it is started. */
 MT_INLINE void mt_body_persistent(struct mt_call *call, uint16_t direction,
-                                  struct mt_message m,
+                                  MT_Comm comm, struct mt_message m,
                                   const MT_Request *request)
 {
-    int64_t size = mt_type(call->shard, m.datatype)->size;
     struct mt_started started = {.handle = MT_U64(*request),
                                  .kind = direction | MT_REQUEST_PERSISTENT,
-                                 .message = m,
-                                 .bytes = (uint64_t)(m.count * size)};
+                                 .message = m};
     if (m.peer == MT_PROC_NULL) {
         started.kind |= MT_REQUEST_PEERLESS;
     }
-    mt_count_comm(call, m.comm);
+    mt_count_comm(call, MT_U64(comm));
     mt_request_insert(call, &started);
 }
 
@@ -133,8 +128,9 @@ MT_INLINE void mt_body_request(struct mt_call *call, uint16_t kind,
 {
     struct mt_started started = {.handle = MT_U64(*request),
                                  .kind = kind,
-                                 .message = {.peer = -1, .tag = -1},
-                                 .bytes = call->bytes};
+                                 .message = {.bytes = call->bytes,
+                                             .peer = -1,
+                                             .tag = -1}};
     mt_request_insert(call, &started);
 }
 
@@ -151,10 +147,16 @@ MT_INLINE void mt_body_rma(struct mt_call *call, const void *origin, int target,
 
 /* ---- completion ---- */
 
-/* sharing: requests that this call completed. */
+/* The time of the call in progress, shared among what it completed. */
+MT_INLINE uint64_t mt_body_blocked(const struct mt_call *call, uint32_t sharing)
+{
+    uint64_t ticks = call->stop - call->start;
+    return sharing <= 1 ? ticks : ticks / sharing;
+}
+
 MT_INLINE void mt_body_completed(struct mt_call *call,
                                  const struct mt_pending *pending,
-                                 const MT_Status *status, uint32_t sharing)
+                                 const MT_Status *status, uint64_t blocked)
 {
     if (pending->slot < 0) {
         return;
@@ -165,7 +167,7 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
         return;
     }
     struct mt_envelope got;
-    struct mt_completion how = {.sharing = sharing,
+    struct mt_completion how = {.blocked = blocked,
                                 .cancelled = mt_was_cancelled(status),
                                 .seen = true};
     if (receive) {
@@ -177,28 +179,18 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
 
 MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
                                  int i, const MT_Status *status,
-                                 uint32_t sharing)
+                                 uint64_t blocked)
 {
     if (i >= 0 && i < array->n) {
-        mt_body_completed(call, &array->pending[i], status, sharing);
+        mt_body_completed(call, &array->pending[i], status, blocked);
     }
-}
-
-/* Requests of the array that are followed, at least 1. */
-MT_INLINE uint32_t mt_array_followed(const struct mt_array *array)
-{
-    uint32_t n = 0;
-    for (int i = 0; i < array->n; i++) {
-        n += array->pending[i].slot >= 0;
-    }
-    return n > 0 ? n : 1;
 }
 
 /* All of them completed; after a failure only those that lost their handle. */
 MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
                                  const MT_Request *requests, bool failed)
 {
-    uint32_t sharing = mt_array_followed(array);
+    uint64_t blocked = mt_body_blocked(call, array->followed);
     for (int i = 0; i < array->n; i++) {
         if (mt_unlikely(failed)) {
             if (MT_U64(requests[i]) == array->pending[i].handle) {
@@ -210,7 +202,7 @@ MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
             }
         }
         mt_body_completed(call, &array->pending[i], &array->statuses[i],
-                          sharing);
+                          blocked);
     }
 }
 
@@ -259,10 +251,13 @@ MT_INLINE void mt_body_array_dropped(const struct mt_array *array,
 MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
                                   int outcount, const int *indices)
 {
-    for (int i = 0; outcount != MT_UNDEFINED && i < outcount && i < array->n;
-         i++) {
+    if (outcount == MT_UNDEFINED || outcount <= 0) {
+        return;
+    }
+    uint64_t blocked = mt_body_blocked(call, (uint32_t)outcount);
+    for (int i = 0; i < outcount && i < array->n; i++) {
         mt_body_array_one(call, array, indices[i], &array->statuses[i],
-                          (uint32_t)outcount);
+                          blocked);
     }
 }
 
@@ -401,8 +396,10 @@ MT_INLINE void mt_body_follow(struct mt_call *call, MT_Comm comm, int root,
     struct mt_started started = {
         .handle = MT_U64(*request),
         .kind = kind | MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
-        .message = {.comm = MT_U64(comm), .peer = root, .tag = -1},
-        .bytes = bytes,
+        .message = {.bytes = bytes,
+                    .comm = mt_comm(call->shard, MT_U64(comm)),
+                    .peer = root,
+                    .tag = -1},
         .sequence = mt_body_sequence(call, comm)};
     mt_request_insert(call, &started);
 }

@@ -125,8 +125,8 @@ static __attribute__((noinline)) void mt_calibrate_message(uint32_t id,
         mt_go_peer(&call, comm, 0, 0);
         __asm__ volatile("" ::: "memory");
         mt_stop(&call);
-        struct mt_message m = {.buffer = &call, .count = 1, .datatype = type,
-                               .comm = comm, .peer = 0, .tag = 0};
+        struct mt_message m =
+            mt_message_of(call.shard, &call, 1, type, comm, 0, 0);
         mt_count_sent(&call, &m, true);
         mt_leave(&call, false);
     }

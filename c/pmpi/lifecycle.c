@@ -50,12 +50,13 @@ static void mt_life_child(void)
 
 static bool mt_life_requests(void)
 {
-    size_t slots = MT_REQUEST_BUCKETS * MT_REQUEST_WAYS;
+    size_t slots = MT_REQUEST_SLOTS;
     mt_requests = mt_private_bytes(slots * sizeof(struct mt_request));
     mt_request_generations = mt_private_bytes(slots * sizeof(uint32_t));
+    mt_request_displaced = mt_private_bytes(slots);
     mt_request_keys = mt_private_bytes(slots * sizeof(uint64_t));
     return mt_requests != NULL && mt_request_keys != NULL &&
-           mt_request_generations != NULL;
+           mt_request_generations != NULL && mt_request_displaced != NULL;
 }
 
 static void mt_life_phase_begin(void);

@@ -41,7 +41,8 @@ MT_INLINE uint64_t mt_arrival_hash(uint64_t comm_id, uint32_t sequence,
 
 MT_INLINE bool mt_arrival_reaches(uint64_t hash, uint32_t level)
 {
-    return (hash & ((UINT64_C(1) << level) - 1)) == 0;
+    return level >= 64 ? hash == 0
+                       : (hash & ((UINT64_C(1) << level) - 1)) == 0;
 }
 
 struct mt_seg_arrival_class *mt_arrival_class_slow(struct mt_shard *shard,

@@ -3,9 +3,11 @@
 struct mt_request *mt_requests;
 uint64_t *mt_request_keys;
 uint32_t *mt_request_generations;
+uint8_t *mt_request_displaced;
 uint32_t mt_request_threads;
 
-_Static_assert(MT_REQUEST_BUCKETS == 1 << 10, "mt_request_find takes 10 bits");
+_Static_assert(MT_REQUEST_SLOTS == MT_REQUEST_WAYS << 10,
+               "mt_request_bucket takes 10 bits");
 _Static_assert(sizeof(struct mt_request) == 64, "private memory is bounded");
 
 /* Keys that are no handle of either MPI: a slot being filled, and an entry
@@ -15,23 +17,56 @@ _Static_assert(sizeof(struct mt_request) == 64, "private memory is bounded");
 
 static uint32_t mt_generation;
 
-/* Claims a free slot near the handle's bucket, or -1. */
-static int32_t mt_request_claim(uint64_t handle)
+/* Takes a slot that was seen free. Below MPI_THREAD_MULTIPLE the application
+ * lets no two calls run at once, and no locked instruction is paid for. */
+static bool mt_request_lock(unsigned slot)
 {
-    unsigned bucket = (unsigned)(mt_hash(handle) >> 54);
-    for (unsigned probe = 0; probe < 2; probe++) {
-        unsigned first = ((bucket + probe) % MT_REQUEST_BUCKETS) * MT_REQUEST_WAYS;
-        for (unsigned i = first; i < first + MT_REQUEST_WAYS; i++) {
-            uint64_t free_key = 0;
-            if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_RELAXED) == 0 &&
-                __atomic_compare_exchange_n(&mt_request_keys[i], &free_key,
-                                            MT_KEY_BUSY, false, __ATOMIC_ACQUIRE,
-                                            __ATOMIC_RELAXED)) {
-                return (int32_t)i;
-            }
+    uint64_t free_key = 0;
+    if (mt_likely(mt_request_threads == 0)) {
+        __atomic_store_n(&mt_request_keys[slot], MT_KEY_BUSY, __ATOMIC_RELAXED);
+        return true;
+    }
+    return __atomic_compare_exchange_n(&mt_request_keys[slot], &free_key,
+                                       MT_KEY_BUSY, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+static uint32_t mt_generation_next(void)
+{
+    if (mt_likely(mt_request_threads == 0)) {
+        mt_generation += MT_GENERATION_STEP;
+        return mt_generation;
+    }
+    return __atomic_add_fetch(&mt_generation, MT_GENERATION_STEP,
+                              __ATOMIC_RELAXED);
+}
+
+/* Takes one of n slots, or -1. */
+static int32_t mt_request_claim_one(unsigned first, unsigned n)
+{
+    for (unsigned i = first; i < first + n; i++) {
+        if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_RELAXED) == 0 &&
+            mt_request_lock(i)) {
+            return (int32_t)i;
         }
     }
     return -1;
+}
+
+/* Claims a free slot for a handle, or -1. */
+static int32_t mt_request_claim(uint64_t handle)
+{
+    unsigned home = mt_request_home(handle);
+    int32_t slot = mt_request_claim_one(home, 1);
+    if (mt_unlikely(slot < 0)) {
+        /* before the key can be found elsewhere */
+        __atomic_store_n(&mt_request_displaced[home], 1, __ATOMIC_SEQ_CST);
+    }
+    for (unsigned which = 0; which < 2 && mt_unlikely(slot < 0); which++) {
+        slot = mt_request_claim_one(mt_request_bucket(handle, which),
+                                    MT_REQUEST_WAYS);
+    }
+    return slot;
 }
 
 /* Takes the right to count the completion of a request: one caller gets it,
@@ -40,9 +75,16 @@ static int32_t mt_request_claim(uint64_t handle)
 static bool mt_request_take(const struct mt_pending *pending)
 {
     uint32_t generation = pending->generation;
+    uint32_t *place = &mt_request_generations[pending->slot];
+    if (mt_likely(mt_request_threads == 0)) {
+        bool mine = generation != 0 && *place == generation;
+        if (mine) {
+            __atomic_store_n(place, 0, __ATOMIC_RELAXED);
+        }
+        return mine;
+    }
     return generation != 0 &&
-           __atomic_compare_exchange_n(&mt_request_generations[pending->slot],
-                                       &generation, 0, false, __ATOMIC_ACQ_REL,
+           __atomic_compare_exchange_n(place, &generation, 0, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED);
 }
 
@@ -98,12 +140,10 @@ static void mt_request_count(struct mt_call *call,
         mt_site_of_request(shard, request->site, request->shard);
     f->completed++;
     if (mt_likely(ticks <= UINT64_C(1) << 62)) {
-        uint64_t blocked =
-            how->seen ? (call->stop - call->start) / how->sharing : 0;
         f->completed_ticks += ticks;
-        f->blocked_ticks += blocked;
+        f->blocked_ticks += how->blocked;
         site->request_ticks += ticks;
-        site->blocked_ticks += blocked;
+        site->blocked_ticks += how->blocked;
     }
     if ((request->kind & MT_REQUEST_COLLECTIVE) != 0 && how->seen) {
         mt_request_arrival(call, request, site);
@@ -129,7 +169,7 @@ static void mt_request_count(struct mt_call *call,
 }
 
 /* It is known to be over, but no call of its own completed it. */
-static const struct mt_completion mt_unseen = {.sharing = 1};
+static const struct mt_completion mt_unseen;
 
 /* The handle is in the table already, so the request that had it is complete:
  * the library shares the handle among completed sends, or it has come back
@@ -154,6 +194,33 @@ static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
     }
 }
 
+/* The handle that the library gives to every send that is complete at once: it
+ * has come back MT_SHARED_CERTAIN times while it was followed. From then on
+ * such a send is over when it starts, and is not followed at all. */
+enum { MT_SHARED_CERTAIN = 16 };
+static uint64_t mt_shared_handle, mt_shared_candidate;
+static uint32_t mt_shared_times;
+
+static void mt_shared_learn(uint64_t handle)
+{
+    if (handle != mt_shared_candidate) {
+        mt_shared_candidate = handle;
+        mt_shared_times = 0;
+    }
+    if (++mt_shared_times == MT_SHARED_CERTAIN) {
+        mt_shared_handle = handle;
+    }
+}
+
+static void mt_shared_count(struct mt_call *call)
+{
+    struct mt_shard *shard = call->shard;
+    shard->thread->requests_started++;
+    shard->thread->requests_completed++;
+    shard->thread->requests_shared++;
+    mt_function(shard, call->id)->completed++;
+}
+
 /* Ticks since a moment, as far as 32 bits hold them. */
 static uint32_t mt_ticks_between(uint64_t from, uint64_t to)
 {
@@ -166,44 +233,45 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
     const struct mt_message *m = &started->message;
     const uint16_t kind = started->kind;
     const uint64_t handle = started->handle;
-    struct mt_request fresh = {
-        .start = call->stop,
-        .site = call->site,
-        .bytes = started->bytes,
-        .comm = m->comm != 0 || (kind & MT_REQUEST_OTHER) == 0
-                    ? mt_comm(shard, m->comm)
-                    : NULL,
-        .buffer = (kind & MT_REQUEST_COLLECTIVE) == 0 ? m->buffer : NULL,
-        .peer = m->peer,
-        .tag = m->tag,
-        .call = (uint16_t)call->id,
-        .type = (kind & MT_REQUEST_COLLECTIVE) != 0 ? (uint16_t)call->id
-                : m->datatype != 0
-                    ? (uint16_t)mt_type(shard, m->datatype)->index
-                    : 0,
-        .kind = kind,
-        .shard = (uint16_t)shard->number,
-        .took = mt_ticks_between(call->start, call->stop),
-        .sequence = started->sequence,
-    };
-    uint32_t generation =
-        __atomic_add_fetch(&mt_generation, MT_GENERATION_STEP,
-                           __ATOMIC_RELAXED);
+    bool send = (kind & ~MT_REQUEST_PEERLESS) == MT_REQUEST_SEND;
+    if (send && handle == mt_shared_handle && mt_request_threads == 0) {
+        mt_shared_count(call);
+        return;
+    }
+    uint32_t generation = mt_generation_next();
     bool persistent = (kind & MT_REQUEST_PERSISTENT) != 0;
     shard->thread->requests_started += !persistent;
-    struct mt_pending present;
-    mt_request_find(handle, &present);
-    if (mt_unlikely(present.slot >= 0)) {
-        mt_request_again(call, &present);
+    struct mt_pending former;
+    mt_request_find(handle, &former);
+    if (mt_unlikely(former.slot >= 0)) {
+        if (send && mt_request_threads == 0) {
+            mt_shared_learn(handle);
+        }
+        mt_request_again(call, &former);
     }
     int32_t slot = mt_request_claim(handle);
     if (mt_unlikely(slot < 0)) {
         shard->thread->requests_dropped++;
         return;
     }
+    mt_requests[slot] = (struct mt_request){
+        .start = call->stop,
+        .site = call->site,
+        .bytes = m->bytes,
+        .comm = m->comm,
+        .buffer = (kind & MT_REQUEST_COLLECTIVE) == 0 ? m->buffer : NULL,
+        .peer = m->peer,
+        .tag = m->tag,
+        .call = (uint16_t)call->id,
+        .type = (uint16_t)((kind & MT_REQUEST_COLLECTIVE) != 0 ? call->id
+                                                               : m->type),
+        .kind = kind,
+        .shard = (uint16_t)shard->number,
+        .took = mt_ticks_between(call->start, call->stop),
+        .sequence = started->sequence,
+    };
     generation |= (kind & MT_REQUEST_RECV) != 0 ? MT_GENERATION_RECEIVE : 0;
     generation |= persistent ? MT_GENERATION_PERSISTENT : 0;
-    mt_requests[slot] = fresh;
     __atomic_store_n(&mt_request_keys[slot], handle, __ATOMIC_RELEASE);
     __atomic_store_n(&mt_request_generations[slot], generation,
                      __ATOMIC_RELEASE);

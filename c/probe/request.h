@@ -15,7 +15,7 @@
 
 #include "tally.h"
 
-enum { MT_REQUEST_BUCKETS = 1024, MT_REQUEST_WAYS = 8 };
+enum { MT_REQUEST_SLOTS = 8192, MT_REQUEST_WAYS = 8 };
 
 enum mt_request_kind {
     MT_REQUEST_SEND = 1,
@@ -56,8 +56,7 @@ struct mt_request {
 struct mt_started {
     uint64_t handle;
     uint16_t kind;
-    struct mt_message message; /* comm 0: of no communicator */
-    uint64_t bytes;
+    struct mt_message message; /* bytes: as posted */
     uint32_t sequence;
 };
 
@@ -76,6 +75,8 @@ struct mt_pending {
 extern struct mt_request *mt_requests;
 extern uint64_t *mt_request_keys;
 extern uint32_t *mt_request_generations;
+/* By slot: 1 once a handle that belongs there found it taken. */
+extern uint8_t *mt_request_displaced;
 /* 1 under MPI_THREAD_MULTIPLE: a handle may come back in another thread before
  * its completion is counted. */
 extern uint32_t mt_request_threads;
@@ -86,6 +87,52 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started);
 /* A persistent request was started: it is active, at this call site. */
 void mt_request_activate(struct mt_call *call, uint64_t handle);
 
+/* The slot where a handle belongs. Handles made one after the other lie side by
+ * side, numbers in MPICH (whose upper bits say which block they count in) and
+ * objects of some hundred bytes in Open MPI, so that the requests of a window
+ * share cache lines and pages. */
+MT_INLINE unsigned mt_request_home(uint64_t handle)
+{
+    uint64_t slot = handle >> 32 != 0 ? handle >> 9
+                                      : handle + (handle >> 26) * 296;
+    return (unsigned)(slot % MT_REQUEST_SLOTS);
+}
+
+/* Where it goes when that slot is taken: one of two buckets. */
+MT_INLINE unsigned mt_request_bucket(uint64_t handle, unsigned which)
+{
+    uint64_t bucket = (mt_hash(handle) >> 54) + which;
+    return (unsigned)(bucket * MT_REQUEST_WAYS % MT_REQUEST_SLOTS);
+}
+
+/* Looks at n slots; false: it is not there. */
+MT_INLINE bool mt_request_look(uint64_t handle, unsigned first, unsigned n,
+                               struct mt_pending *found_p)
+{
+    for (unsigned i = first; i < first + n; i++) {
+        if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_ACQUIRE) != handle) {
+            continue;
+        }
+        /* the slot may go to another handle between the two loads: its
+         * generation is published after its key, so look again */
+        uint32_t generation =
+            __atomic_load_n(&mt_request_generations[i], __ATOMIC_ACQUIRE);
+        if (generation != 0 &&
+            __atomic_load_n(&mt_request_keys[i], __ATOMIC_RELAXED) == handle) {
+            found_p->slot = (int32_t)i;
+            found_p->generation = generation;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if a handle that belongs into the slot was put elsewhere. */
+MT_INLINE bool mt_request_is_displaced(unsigned home)
+{
+    return __atomic_load_n(&mt_request_displaced[home], __ATOMIC_ACQUIRE) != 0;
+}
+
 /* Finds the entry of a handle before the MPI library may complete it. */
 MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
 {
@@ -94,33 +141,21 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
     if (mt_unlikely(mt_request_keys == NULL || handle == 0)) {
         return;
     }
-    unsigned bucket = (unsigned)(mt_hash(handle) >> 54);
-    for (unsigned probe = 0; probe < 2; probe++) {
-        unsigned first = ((bucket + probe) % MT_REQUEST_BUCKETS) * MT_REQUEST_WAYS;
-        for (unsigned i = first; i < first + MT_REQUEST_WAYS; i++) {
-            if (__atomic_load_n(&mt_request_keys[i], __ATOMIC_ACQUIRE) !=
-                handle) {
-                continue;
-            }
-            /* the slot may go to another handle between the two loads: its
-             * generation is published after its key, so look again */
-            uint32_t generation =
-                __atomic_load_n(&mt_request_generations[i], __ATOMIC_ACQUIRE);
-            if (generation != 0 &&
-                __atomic_load_n(&mt_request_keys[i], __ATOMIC_RELAXED) ==
-                    handle) {
-                found_p->slot = (int32_t)i;
-                found_p->generation = generation;
-                return;
-            }
-        }
+    unsigned home = mt_request_home(handle);
+    if (mt_likely(mt_request_look(handle, home, 1, found_p)) ||
+        mt_likely(!mt_request_is_displaced(home))) {
+        return;
+    }
+    for (unsigned which = 0; which < 2 && found_p->slot < 0; which++) {
+        mt_request_look(handle, mt_request_bucket(handle, which),
+                        MT_REQUEST_WAYS, found_p);
     }
 }
 
 /* How a request completed. */
 struct mt_completion {
     const struct mt_envelope *got; /* of a receive; NULL: the posted one is taken */
-    uint32_t sharing;              /* requests that the same call completed */
+    uint64_t blocked; /* ticks of the completing call, its share of them */
     bool cancelled;
     bool seen; /* by a completing call of its own: its times are known */
 };

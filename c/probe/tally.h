@@ -79,40 +79,59 @@ MT_INLINE void mt_count_comm(struct mt_call *call, uint64_t comm)
     t->ticks += call->stop - call->start;
 }
 
-/* A message as the application names it; peer is a rank in comm. */
+/* A message as the application names it, its handles looked up. */
 struct mt_message {
     const void *buffer;
-    int64_t count;
-    uint64_t datatype;
-    uint64_t comm;
-    int32_t peer;
+    uint64_t bytes;
+    struct mt_comm *comm; /* NULL: of no communicator */
+    uint32_t type;        /* entry of TYPES */
+    int32_t peer;         /* rank in comm */
     int32_t tag;
 };
+
+MT_INLINE struct mt_message mt_message_of(struct mt_shard *shard,
+                                          const void *buffer, int64_t count,
+                                          uint64_t datatype, uint64_t comm,
+                                          int32_t peer, int32_t tag)
+{
+    const struct mt_type_cached *type = mt_type(shard, datatype);
+    return (struct mt_message){.buffer = buffer,
+                               .bytes = (uint64_t)(count * type->size),
+                               .comm = mt_comm(shard, comm),
+                               .type = type->index,
+                               .peer = peer,
+                               .tag = tag};
+}
+
+/* A call that named a communicator and a datatype. */
+MT_INLINE void mt_count_message_call(struct mt_call *call,
+                                     const struct mt_message *m)
+{
+    uint64_t ticks = call->stop - call->start;
+    struct mt_seg_total *t = &call->shard->comm_totals[m->comm->index];
+    t->calls++;
+    t->ticks += ticks;
+    t = &call->shard->type_totals[m->type];
+    t->calls++;
+    t->ticks += ticks;
+}
 
 /* The message was handed to MPI for sending. */
 MT_INLINE void mt_count_sent(struct mt_call *call, const struct mt_message *m,
                              bool blocking)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_type_cached *type = mt_type(shard, m->datatype);
-    const struct mt_comm *c = mt_comm(shard, m->comm);
-    uint64_t bytes = (uint64_t)(m->count * type->size);
-    struct mt_seg_total *t = &shard->comm_totals[c->index];
-    t->calls++;
-    t->ticks += call->stop - call->start;
-    t->sent_bytes += bytes;
-    t = &shard->type_totals[type->index];
-    t->calls++;
-    t->ticks += call->stop - call->start;
-    t->sent_bytes += bytes;
-    struct mt_seg_peer *p = mt_peer(shard, mt_world_rank(c, m->peer));
+    mt_count_message_call(call, m);
+    shard->comm_totals[m->comm->index].sent_bytes += m->bytes;
+    shard->type_totals[m->type].sent_bytes += m->bytes;
+    struct mt_seg_peer *p = mt_peer(shard, mt_world_rank(m->comm, m->peer));
     p->sent_messages++;
-    p->sent_bytes += bytes;
-    call->bytes += bytes;
-    mt_size_bin(shard, call->id, bytes);
-    mt_reuse(shard, m->buffer, bytes, MPITRACE_PATH_SEND);
+    p->sent_bytes += m->bytes;
+    call->bytes += m->bytes;
+    mt_size_bin(shard, call->id, m->bytes);
+    mt_reuse(shard, m->buffer, m->bytes, MPITRACE_PATH_SEND);
     if (mt_unlikely(shard->traced != 0)) {
-        mt_event_sent(call, c, m->peer, m->tag, bytes, blocking);
+        mt_event_sent(call, m->comm, m->peer, m->tag, m->bytes, blocking);
     }
 }
 
@@ -135,13 +154,10 @@ MT_INLINE void mt_count_got(struct mt_call *call, const struct mt_message *m,
                             const struct mt_envelope *got)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_type_cached *type = mt_type(shard, m->datatype);
-    const struct mt_comm *c = mt_comm(shard, m->comm);
     call->bytes += (uint64_t)got->bytes;
-    mt_count_arrived(shard, call->id, c, got->source, (uint64_t)got->bytes,
-                     type->index);
-    mt_reuse(shard, m->buffer, (uint64_t)(m->count * type->size),
-             MPITRACE_PATH_RECEIVE);
+    mt_count_arrived(shard, call->id, m->comm, got->source,
+                     (uint64_t)got->bytes, m->type);
+    mt_reuse(shard, m->buffer, m->bytes, MPITRACE_PATH_RECEIVE);
     if (mt_unlikely(shard->traced != 0)) {
         struct mt_posted posted = {.ticks = call->start,
                                    .address = call->address,
@@ -150,24 +166,8 @@ MT_INLINE void mt_count_got(struct mt_call *call, const struct mt_message *m,
                                    .peer = m->peer,
                                    .tag = m->tag,
                                    .blocking = true};
-        mt_event_received(call, c, &posted, got, (uint64_t)got->bytes);
+        mt_event_received(call, m->comm, &posted, got, (uint64_t)got->bytes);
     }
-}
-
-/* The same, with the call itself. */
-MT_INLINE void mt_count_received(struct mt_call *call,
-                                 const struct mt_message *m,
-                                 const struct mt_envelope *got)
-{
-    struct mt_shard *shard = call->shard;
-    struct mt_seg_total *t =
-        &shard->comm_totals[mt_comm(shard, m->comm)->index];
-    t->calls++;
-    t->ticks += call->stop - call->start;
-    t = &shard->type_totals[mt_type(shard, m->datatype)->index];
-    t->calls++;
-    t->ticks += call->stop - call->start;
-    mt_count_got(call, m, got);
 }
 
 /* The rank's share of a collective: bytes of one datatype (0: of none or of

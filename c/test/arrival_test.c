@@ -137,8 +137,21 @@ static void test_left_out(void)
     free(f);
 }
 
+/* The values that arrival/golden_test.go pins too: readers decide by the same
+ * hash which instances all ranks have kept. */
+static void test_hash(void)
+{
+    CHECK_EQ(mt_arrival_hash(0, 0, 0), UINT64_C(0xe220a8397b1dcdaf));
+    CHECK_EQ(mt_arrival_hash(UINT64_C(0x0123456789abcdef), 42, 0),
+             UINT64_C(0x95f2f51fe5430ce8));
+    CHECK_EQ(mt_arrival_hash(7, 5, 9), UINT64_C(0xc4ad56176f971919));
+    CHECK_EQ(mt_arrival_hash(UINT64_MAX, UINT32_MAX, UINT32_MAX),
+             UINT64_C(0xb4d055fcf2cbbd7b));
+}
+
 int main(void)
 {
+    test_hash();
     test_rare();
     test_common();
     test_classes();

@@ -158,9 +158,12 @@ static inline struct fixture *fixture_make(uint32_t site_capacity)
 /* An empty request table. */
 static inline void fixture_requests(void)
 {
-    static struct mt_request requests[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
-    static uint64_t keys[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
-    static uint32_t generations[MT_REQUEST_BUCKETS * MT_REQUEST_WAYS];
+    static struct mt_request requests[MT_REQUEST_SLOTS];
+    static uint64_t keys[MT_REQUEST_SLOTS];
+    static uint32_t generations[MT_REQUEST_SLOTS];
+    static uint8_t displaced[MT_REQUEST_SLOTS];
+    memset(displaced, 0, sizeof(displaced));
+    mt_request_displaced = displaced;
     memset(requests, 0, sizeof(requests));
     memset(generations, 0, sizeof(generations));
     memset(keys, 0, sizeof(keys));

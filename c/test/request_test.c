@@ -18,11 +18,10 @@ static void start(uint64_t handle, uint16_t kind, int32_t peer, uint64_t bytes)
     struct mt_call call;
     struct mt_started started = {.handle = handle,
                                  .kind = kind,
-                                 .message = {.count = (int64_t)bytes,
-                                             .datatype = 1,
-                                             .comm = 77,
-                                             .peer = peer},
-                                 .bytes = bytes};
+                                 .message = {.bytes = bytes,
+                                             .comm = &fixture_comm,
+                                             .type = 1,
+                                             .peer = peer}};
     begin(&call, MPITRACE_CALL_Irecv);
     if (kind == MT_REQUEST_SEND) {
         mt_count_sent(&call, &started.message, false);
@@ -37,7 +36,6 @@ static void complete(const struct mt_pending *pending, int32_t source,
     struct mt_call call;
     struct mt_envelope got = {source, 0, bytes};
     struct mt_completion how = {.got = bytes >= 0 ? &got : NULL,
-                                .sharing = 1,
                                 .seen = true};
     begin(&call, MPITRACE_CALL_Wait);
     mt_request_complete(&call, pending, &how);
@@ -109,13 +107,41 @@ static void test_shared(void)
     free(f);
 }
 
+/* A handle that comes back again and again is the one for complete sends: they
+ * are counted as before, and no longer followed. */
+static void test_always_shared(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_pending p;
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    for (int i = 0; i < 100; i++) {
+        start(0x9100, MT_REQUEST_SEND, 3, 10);
+        start(0x9200 + 64 * (uint64_t)i, MT_REQUEST_SEND, 3, 10);
+    }
+    for (mt_request_find(0x9100, &p); p.slot >= 0;
+         mt_request_find(0x9100, &p)) {
+        complete(&p, -1, -1);
+    }
+    for (uint64_t i = 0; i < 100; i++) {
+        mt_request_find(0x9200 + 64 * i, &p);
+        CHECK(p.slot >= 0);
+        complete(&p, -1, -1);
+    }
+    CHECK_EQ(f->thread.requests_started, 200);
+    CHECK_EQ(f->thread.requests_completed, 200);
+    CHECK_EQ(f->peer_rows[0].sent_messages, 200);
+    free(f);
+}
+
 /* A full table drops and says so; nothing is overwritten. */
 static void test_full(void)
 {
     struct fixture *f = fixture_make(FIXTURE_SITES);
     fixture_requests();
     mt_tls.shard = &f->shard;
-    uint64_t n = 3 * MT_REQUEST_BUCKETS * MT_REQUEST_WAYS, found = 0;
+    uint64_t n = 3 * MT_REQUEST_SLOTS, found = 0;
     for (uint64_t i = 0; i < n; i++) {
         start(0x100 + i, MT_REQUEST_RECV, 0, 1);
     }
@@ -125,7 +151,7 @@ static void test_full(void)
         found += p.slot >= 0;
     }
     CHECK_EQ(found + f->thread.requests_dropped, n);
-    CHECK(found > MT_REQUEST_BUCKETS * MT_REQUEST_WAYS / 2);
+    CHECK(found > MT_REQUEST_SLOTS / 2);
     free(f);
 }
 
@@ -236,21 +262,20 @@ static void test_threads(void)
     CHECK_EQ(completed, THREADS * MESSAGES);
 }
 
-/* The time in the completing call is shared among what it completed; a request
- * whose end nobody saw has none. */
+/* A request has its share of the completing call; one whose end nobody saw has
+ * none. */
 static void test_blocked(void)
 {
     struct fixture *f = fixture_make(FIXTURE_SITES);
     struct mt_call call;
     struct mt_pending p;
-    struct mt_completion how = {.sharing = 4, .seen = true};
+    struct mt_completion how = {.blocked = 250, .seen = true};
     fixture_requests();
     mt_tls.guard = 0;
     mt_tls.shard = &f->shard;
     start(0x9000, MT_REQUEST_SEND, 3, 10);
     mt_request_find(0x9000, &p);
     begin(&call, MPITRACE_CALL_Waitall);
-    call.stop = call.start + 1000;
     uint64_t whole = call.stop - mt_requests[p.slot].start;
     mt_request_complete(&call, &p, &how);
     mt_leave(&call, false);
@@ -270,12 +295,11 @@ static void test_collective(void)
     struct fixture *f = fixture_make(FIXTURE_SITES);
     struct mt_call call;
     struct mt_pending p;
-    struct mt_completion how = {.sharing = 1, .seen = true};
+    struct mt_completion how = {.seen = true};
     struct mt_started started = {
         .handle = 0x9000,
         .kind = MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
-        .message = {.comm = 77, .peer = 5},
-        .bytes = 80,
+        .message = {.bytes = 80, .comm = &fixture_comm, .peer = 5},
         .sequence = 9};
     fixture_extras(f);
     fixture_requests();
@@ -324,6 +348,7 @@ int main(void)
     test_collective();
     test_twin();
     test_shared();
+    test_always_shared();
     test_full();
     test_threads();
     return check_failures != 0;

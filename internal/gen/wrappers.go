@@ -56,11 +56,11 @@ var bodies = map[string]body{
 	},
 	"send_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag}), {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, {comm}, MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag}), {request});",
 	},
 	"recv_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag}), {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, {comm}, MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag}), {request});",
 	},
 	"sendrecv": {
 		before:  statusIn,
@@ -108,7 +108,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
-		after:   "mt_body_completed(&call, &pending, status, 1);",
+		after:   "mt_body_completed(&call, &pending, status, call.stop - call.start);",
 	},
 	"test": {
 		failed:  "mt_body_failed(&call, &pending, {request});",
@@ -116,7 +116,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, &pending);",
 		before:  statusIn + " struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status, 1);\n        }",
+		after:   "if (*{flag} != 0) {\n            mt_body_completed(&call, &pending, status, call.stop - call.start);\n        }",
 	},
 	"waitall": {
 		paused:  "mt_body_array_dropped(&array, {requests});",
@@ -138,7 +138,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, 1);\n        }",
+		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, call.stop - call.start);\n        }",
 	},
 	"testany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
@@ -146,7 +146,7 @@ var bodies = map[string]body{
 		publish: "mt_go_request(&call, array.pending);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
-		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, 1);\n        }",
+		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, call.stop - call.start);\n        }",
 	},
 	"waitsome": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
