@@ -85,6 +85,7 @@ func subcommands() []*cobra.Command {
 		newCollectCommand(),
 		newCleanCommand(),
 		newDoctorCommand(),
+		newBenchCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),
 	}

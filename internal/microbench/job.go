@@ -1,0 +1,96 @@
+package microbench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mpitrace/mpitrace/internal/launch"
+	"github.com/mpitrace/mpitrace/internal/launch/harvest"
+	"github.com/mpitrace/mpitrace/segment"
+)
+
+// grace is how long a launcher has after SIGTERM to end its ranks.
+const grace = 5 * time.Second
+
+// native runs the command as it is and returns what it printed.
+func (r *runner) native(ctx context.Context, command []string) (string, error) {
+	return start(ctx, command, r.launcher.environ())
+}
+
+// preloaded runs the command with the shim in its ranks. That the shim was at
+// work is shown by the result it wrote, which is then removed.
+func (r *runner) preloaded(ctx context.Context, command []string) (string, error) {
+	dir, err := os.MkdirTemp(r.scratch, "result-")
+	if err != nil {
+		return "", fmt.Errorf("result of the run: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	id := launch.NewJobID(time.Now()) + "-" + filepath.Base(dir)
+	plan, err := launch.Make(launch.Request{
+		Kind: r.launcher.kind, Args: command, Env: r.launcher.environ(), Preload: r.o.Shim,
+		Set: []string{"MPITRACE_JOB_ID=" + id, "MPITRACE_OUTPUT=" + dir},
+	})
+	if err != nil {
+		return "", err
+	}
+	text, err := start(ctx, plan.Args, plan.Env)
+	if err != nil {
+		return "", errors.Join(err, collect(id, dir))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"+segment.NodeFileSuffix))
+	if err == nil && len(files) == 0 {
+		err = errors.New("the preloaded library wrote no result: it saw no MPI call, or could not write to " + dir)
+	}
+	return text, err
+}
+
+// collect takes the segments of a job that failed out of shared memory.
+func collect(job, dir string) error {
+	_, err := harvest.Collect(harvest.Options{
+		Job: job, Wait: grace, Output: func(string) string { return dir }, Writer: "mpitrace bench",
+	})
+	return err
+}
+
+// start runs a command in a process group of its own and waits for it. At the
+// end of the context it gets SIGTERM, which launchers hand to their ranks.
+func start(ctx context.Context, command, env []string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = grace
+	err := cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", fmt.Errorf("%s: %w: %s", command[0], err, complaint(stderr.String(), stdout.String()))
+	}
+	return stdout.String(), nil
+}
+
+// complaint is the line of a benchmark program that says what is wrong, else
+// the first one on stderr, or on stdout.
+func complaint(stderr, stdout string) string {
+	first := ""
+	for _, line := range strings.Split(stderr+"\n"+stdout, "\n") {
+		line = strings.TrimSpace(line)
+		if at := strings.Index(line, "bench "); at >= 0 && strings.Contains(line[at:], ": rank ") {
+			return line[at:]
+		}
+		if first == "" && strings.Trim(line, "-=") != "" {
+			first = line
+		}
+	}
+	return first
+}

@@ -1,0 +1,172 @@
+package microbench
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// Report is everything that one mpitrace bench measured. Times are in us,
+// bandwidths in MB/s of 10^6 bytes, sizes in bytes, shares in percent.
+type Report struct {
+	Schema     int       `json:"schema"` // raised when a field changes its meaning or goes
+	Version    string    `json:"version"`
+	Time       time.Time `json:"time"`
+	Host       string    `json:"host"`
+	Processor  string    `json:"processor"`
+	Cores      int       `json:"cores"`
+	LoadBegin  string    `json:"load_begin"` // load average of a minute
+	LoadEnd    string    `json:"load_end"`
+	Launcher   []string  `json:"launcher"`
+	Compiler   string    `json:"compiler"`
+	Shim       string    `json:"shim"` // empty: native runs only
+	Reps       int       `json:"reps"`
+	Quick      bool      `json:"quick"`
+	Benchmarks []*Result `json:"benchmarks"`
+}
+
+// Result is one benchmark.
+type Result struct {
+	Name      string      `json:"name"`
+	What      string      `json:"what"`
+	Source    string      `json:"source"`
+	Ranks     int         `json:"ranks"`
+	Arguments []string    `json:"arguments"`
+	Error     string      `json:"error,omitempty"` // why there are no rows
+	Warnings  []string    `json:"warnings"`
+	Notes     []string    `json:"notes"`    // of the programs
+	Verified  uint64      `json:"verified"` // messages whose data was checked, in all runs
+	Rows      []*Row      `json:"rows"`
+	Published []Published `json:"published"`
+}
+
+// Row is one metric of one point.
+type Row struct {
+	Dims      []Dim     `json:"dims"`
+	Metric    string    `json:"metric"`
+	Name      string    `json:"name"`
+	Unit      string    `json:"unit"`
+	Native    *Sample   `json:"native"`
+	Preloaded *Sample   `json:"preloaded,omitempty"`
+	Ratio     *float64  `json:"ratio,omitempty"` // median of preloaded/native of the same repetition
+	Context   []Context `json:"context"`
+	Published []int     `json:"published"` // indices into those of the Result
+}
+
+// Context is a further value of the native runs: its median.
+type Context struct {
+	Key    string  `json:"key"`
+	Name   string  `json:"name"`
+	Unit   string  `json:"unit"`
+	Median float64 `json:"median"`
+}
+
+func newResult(b *Benchmark, ranks int, args []string) *Result {
+	return &Result{
+		Name: b.Name, What: b.What, Source: b.Source, Ranks: ranks, Arguments: args,
+		Warnings: []string{}, Notes: []string{}, Rows: []*Row{}, Published: publishedFor(b.Name),
+	}
+}
+
+// runs are the outputs of all repetitions, by variant.
+type runs struct{ outputs [2][]Output }
+
+func (r *runs) add(v variant, out Output) { r.outputs[v] = append(r.outputs[v], out) }
+
+// values are those of a key at a point, one per repetition, NaN where the
+// point or the key is missing.
+func (r *runs) values(v variant, id, key string) []float64 {
+	out := make([]float64, 0, len(r.outputs[v]))
+	for _, o := range r.outputs[v] {
+		x := math.NaN()
+		if i := slices.IndexFunc(o.Points, func(p Point) bool { return p.id() == id }); i >= 0 {
+			if value, ok := o.Points[i].Values[key]; ok {
+				x = value
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// points are those that any run has, in the order of their first appearance.
+func (r *runs) points() []Point {
+	var out []Point
+	seen := map[string]bool{}
+	for _, outputs := range r.outputs {
+		for _, o := range outputs {
+			for _, p := range o.Points {
+				if !seen[p.id()] {
+					seen[p.id()] = true
+					out = append(out, p)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// fill makes the rows of a result.
+func (res *Result) fill(b *Benchmark, r runs) {
+	for _, outputs := range r.outputs {
+		for _, o := range outputs {
+			res.Verified += o.Verified
+			for _, note := range o.Notes {
+				if !slices.Contains(res.Notes, note) {
+					res.Notes = append(res.Notes, note)
+				}
+			}
+		}
+	}
+	for _, p := range r.points() {
+		for _, m := range b.Metrics {
+			if row := r.row(p, m); row != nil {
+				row.Context = r.context(b, p)
+				row.Published = matching(res.Published, m.Key, p.Dims)
+				res.Rows = append(res.Rows, row)
+			}
+		}
+	}
+}
+
+// row is a metric at a point; nil if no run has it.
+func (r *runs) row(p Point, m Metric) *Row {
+	natives := r.values(native, p.id(), m.Key)
+	preloads := r.values(preloaded, p.id(), m.Key)
+	row := &Row{
+		Dims: p.Dims, Metric: m.Key, Name: m.Name, Unit: m.Unit,
+		Native: newSample(present(natives)), Preloaded: newSample(present(preloads)), Ratio: ratio(natives, preloads),
+	}
+	if row.Dims == nil {
+		row.Dims = []Dim{}
+	}
+	if row.Native == nil && row.Preloaded == nil {
+		return nil
+	}
+	return row
+}
+
+func (r *runs) context(b *Benchmark, p Point) []Context {
+	out := []Context{}
+	for _, m := range b.Context {
+		if s := newSample(present(r.values(native, p.id(), m.Key))); s != nil {
+			out = append(out, Context{m.Key, m.Name, m.Unit, s.Median})
+		}
+	}
+	return out
+}
+
+// Failed says whether a benchmark failed.
+func (r *Report) Failed() bool {
+	return slices.ContainsFunc(r.Benchmarks, func(b *Result) bool { return b.Error != "" })
+}
+
+// WriteJSON writes the report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}

@@ -1,0 +1,146 @@
+package microbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// outputs are what the programs of a session printed, one for each run.
+type outputs struct {
+	name                string
+	ranks               int
+	natives, preloads   []string
+	warning, failedWith string
+}
+
+var session = []outputs{
+	{
+		name: "latency", ranks: 2,
+		natives: []string{
+			"result latency size=8 half_rtt_us=0.30 best_us=0.25\nresult latency size=1048576 half_rtt_us=110 best_us=100\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.40 best_us=0.25\nresult latency size=1048576 half_rtt_us=100 best_us=90\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.32 best_us=0.27\nresult latency size=1048576 half_rtt_us=105 best_us=95\ndone verified=10\n",
+		},
+		preloads: []string{
+			"result latency size=8 half_rtt_us=0.33 best_us=0.28\nresult latency size=1048576 half_rtt_us=111 best_us=100\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.42 best_us=0.29\nresult latency size=1048576 half_rtt_us=101 best_us=90\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.35 best_us=0.30\nresult latency size=1048576 half_rtt_us=104 best_us=95\ndone verified=10\n",
+		},
+	},
+	{
+		name: "reuse", ranks: 2,
+		natives:  []string{"result reuse size=16384 reuse_pct=0 half_rtt_us=7 iterations=40\nresult reuse size=16384 reuse_ratio=1.75\ndone verified=4\n"},
+		preloads: []string{"result reuse size=16384 reuse_pct=0 half_rtt_us=7.5 iterations=40\ndone verified=4\n"},
+	},
+	{
+		name: "registration", ranks: 2, // a size refused in all runs, another in some
+		natives:  []string{"note mlock refused\nresult registration size=4096 pin_us=1.5 unpin_us=0\ndone verified=1\n"},
+		preloads: []string{"note mlock refused\ndone verified=0\n"},
+	},
+	{
+		name: "arrival", ranks: 4, warning: "4 ranks on 2 cores",
+		natives: []string{"result arrival op=alltoall size=8192 mif=32 mean_us=40 beyond_us=-0.04 imbalance_us=70 " +
+			"message_us=2.25 clock_error_us=0.125 instances=200 late_ranks=0\ndone verified=800\n"},
+		preloads: []string{"result arrival op=alltoall size=8192 mif=32 mean_us=41 beyond_us=2 imbalance_us=71 " +
+			"message_us=2.5 clock_error_us=0.25 instances=200 late_ranks=0\ndone verified=800\n"},
+	},
+	{name: "onesided", ranks: 2, failedWith: "native run: exit status 1: bench onesided: rank 1: wrong data: Put, 256 bytes, at byte 0"},
+}
+
+func sessionReport(t *testing.T) *Report {
+	t.Helper()
+	r := &Report{
+		Schema: 1, Version: "1.2.3", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Host: "node1",
+		Processor: "some processor", Cores: 2, LoadBegin: "0.10", LoadEnd: "0.90",
+		Launcher: []string{"mpirun", "--bind-to", "core"}, Compiler: "/usr/bin/mpicc", Shim: "/lib/libmpishim.so", Reps: 3,
+	}
+	for _, o := range session {
+		b := named(t, o.name)
+		result := newResult(b, o.ranks, b.arguments(false, o.ranks, nil))
+		if o.warning != "" {
+			result.Warnings = append(result.Warnings, o.warning)
+		}
+		result.Error = o.failedWith
+		var all runs
+		for v, texts := range [2][]string{o.natives, o.preloads} {
+			for _, text := range texts {
+				out, err := b.Parse(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all.add(variant(v), out)
+			}
+		}
+		if result.Error == "" {
+			result.fill(b, all)
+		}
+		r.Benchmarks = append(r.Benchmarks, result)
+	}
+	return r
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("not as in %s (go test -update writes it anew):\n%s", path, got)
+	}
+}
+
+func TestTable(t *testing.T) {
+	var both, alone bytes.Buffer
+	r := sessionReport(t)
+	if err := r.WriteText(&both); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "table.txt", both.Bytes())
+	r.Shim, r.Quick, r.Reps = "", true, 1
+	if err := r.WriteText(&alone); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "native.txt", alone.Bytes())
+	if !r.Failed() {
+		t.Error("a benchmark failed, but the report does not say so")
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var text bytes.Buffer
+	if err := sessionReport(t).WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "report.json", text.Bytes())
+	var again Report
+	if err := json.Unmarshal(text.Bytes(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(text.Bytes(), []byte("null")) && again.Benchmarks[0].Rows == nil {
+		t.Error("a list is null")
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for want, x := range map[string]float64{
+		"0": 0, "0.0123": 0.01234, "-0.0400": -0.04, "1.235": 1.23456, "12.35": 12.3456, "123.5": 123.456, "1235": 1234.56, "40": 40, "-2": -2,
+	} {
+		if got := number(x); got != want {
+			t.Errorf("%v is shown as %s, want %s", x, got, want)
+		}
+	}
+}
