@@ -62,7 +62,8 @@ static int32_t mt_request_claim(uint64_t handle)
         /* before the key can be found elsewhere */
         __atomic_store_n(&mt_request_displaced[home], 1, __ATOMIC_SEQ_CST);
     }
-    for (unsigned which = 0; which < 2 && mt_unlikely(slot < 0); which++) {
+    for (unsigned which = 0; which < MT_REQUEST_TRIES && mt_unlikely(slot < 0);
+         which++) {
         slot = mt_request_claim_one(mt_request_bucket(handle, which),
                                     MT_REQUEST_WAYS);
     }

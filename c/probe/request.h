@@ -88,21 +88,27 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started);
 void mt_request_activate(struct mt_call *call, uint64_t handle);
 
 /* The slot where a handle belongs. Handles made one after the other lie side by
- * side, numbers in MPICH (whose upper bits say which block they count in) and
- * objects of some hundred bytes in Open MPI, so that the requests of a window
- * share cache lines and pages. */
+ * side, so that the requests of a window share cache lines and pages: in MPICH
+ * numbers in blocks of 1,024 (12 bits; the next 14 count blocks, the upper two
+ * tell the first eight handles from the others), in Open MPI objects of more
+ * than 512 bytes. Other handles only spread less well. */
 MT_INLINE unsigned mt_request_home(uint64_t handle)
 {
-    uint64_t slot = handle >> 32 != 0 ? handle >> 9
-                                      : handle + (handle >> 26) * 296;
+    uint64_t slot = handle >> 32 != 0
+                        ? handle >> 9
+                        : (handle & 0xfff) + (handle >> 12 & 0x3fff) * 1024 +
+                              (handle >> 30) * 8;
     return (unsigned)(slot % MT_REQUEST_SLOTS);
 }
 
-/* Where it goes when that slot is taken: one of two buckets. */
+/* Where it goes when that slot is taken: buckets that lie far apart, since the
+ * slots around a taken one are taken, too. */
+enum { MT_REQUEST_TRIES = 8 };
+
 MT_INLINE unsigned mt_request_bucket(uint64_t handle, unsigned which)
 {
-    uint64_t bucket = (mt_hash(handle) >> 54) + which;
-    return (unsigned)(bucket * MT_REQUEST_WAYS % MT_REQUEST_SLOTS);
+    uint64_t bucket = mt_hash(handle + which) >> 54;
+    return (unsigned)(bucket * MT_REQUEST_WAYS);
 }
 
 /* Looks at n slots; false: it is not there. */
@@ -146,7 +152,8 @@ MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
         mt_likely(!mt_request_is_displaced(home))) {
         return;
     }
-    for (unsigned which = 0; which < 2 && found_p->slot < 0; which++) {
+    for (unsigned which = 0; which < MT_REQUEST_TRIES && found_p->slot < 0;
+         which++) {
         mt_request_look(handle, mt_request_bucket(handle, which),
                         MT_REQUEST_WAYS, found_p);
     }

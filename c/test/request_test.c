@@ -155,6 +155,41 @@ static void test_full(void)
     free(f);
 }
 
+/* Handles as the libraries number them, as many as half the table holds: all
+ * are followed, and those of MPICH each in a slot of its own. */
+static void test_numbering(void)
+{
+    enum { MANY = MT_REQUEST_SLOTS / 2 };
+    for (int library = 0; library < 2; library++) {
+        struct fixture *f = fixture_make(FIXTURE_SITES);
+        uint64_t displaced = 0, found = 0;
+        fixture_requests();
+        mt_tls.shard = &f->shard;
+        for (uint64_t i = 0; i < 2 * MANY; i++) {
+            uint64_t handle =
+                library == 1 ? 0x561496db2580 + i * 768
+                : i < 8      ? 0xac000000 + i
+                             : 0xec000000 + (i - 8) / 1024 * 4096 + (i - 8) % 1024;
+            struct mt_pending p;
+            if (i < MANY) {
+                start(handle, MT_REQUEST_RECV, 0, 1);
+            } else {
+                i += 7; /* of the rest, one in eight */
+                start(handle, MT_REQUEST_RECV, 0, 1);
+            }
+            mt_request_find(handle, &p);
+            found += p.slot >= 0;
+        }
+        for (int i = 0; i < MT_REQUEST_SLOTS; i++) {
+            displaced += mt_request_displaced[i];
+        }
+        CHECK_EQ(f->thread.requests_dropped, 0);
+        CHECK_EQ(found, MANY + MANY / 8);
+        CHECK(library == 1 || displaced == 0);
+        free(f);
+    }
+}
+
 /* The library of the threads test: a pool of handles behind a lock. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t pool[64];
@@ -350,6 +385,7 @@ int main(void)
     test_shared();
     test_always_shared();
     test_full();
+    test_numbering();
     test_threads();
     return check_failures != 0;
 }
