@@ -33,6 +33,7 @@ func (b *builder) findings() []string {
 		add("the job holds %d separate MPI_COMM_WORLDs (several programs, singletons or spawned processes); sums are over all of them", n)
 	}
 	out = append(out, b.balance()...)
+	out = append(out, b.measuredFindings()...)
 	out = append(out, b.conservation()...)
 	return append(out, b.noteFindings()...)
 }

@@ -41,6 +41,7 @@ func (b *builder) finish() {
 	r.Pairs = b.pairs.sorted()
 	b.sortRows()
 	b.finishJob()
+	b.finishMeasured()
 	b.findStuck()
 	r.Job.State = b.jobState()
 	r.Findings = append(r.Findings, b.findings()...)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mpitrace/mpitrace/internal/advise"
 	"github.com/mpitrace/mpitrace/internal/symbols"
 	"github.com/mpitrace/mpitrace/internal/synth"
 	"github.com/mpitrace/mpitrace/segment"
@@ -28,6 +29,9 @@ func writeAll(t *testing.T, r *Report) {
 	if err := r.WriteJSON(io.Discard); err != nil {
 		t.Fatal(err)
 	}
+	if err := advise.Advise(r.AdviceInput()).WriteJSON(io.Discard); err != nil {
+		t.Fatal(err)
+	}
 	d := Diff{Before: r, After: r}
 	if err := d.WriteText(io.Discard, View{}); err != nil {
 		t.Fatal(err)
@@ -37,11 +41,11 @@ func writeAll(t *testing.T, r *Report) {
 // FuzzReport reads two ranks, one of which is whatever the fuzzer makes of a
 // segment, with whatever it makes of job.json and symbols.json.
 func FuzzReport(f *testing.F) {
-	sound, err := segment.Parse("rank 0", deadlocked().Segment(0).Bytes())
+	sound, err := segment.Parse("rank 0", traced().Segment(0).Bytes())
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, job := range []synth.Job{deadlocked(), phased(), blemished()} {
+	for _, job := range []synth.Job{deadlocked(), phased(), blemished(), traced(), apart(), jumping()} {
 		s, err := segment.Parse("rank 1", job.Segment(1).Bytes())
 		if err != nil {
 			f.Fatal(err)
@@ -62,7 +66,7 @@ func FuzzReport(f *testing.F) {
 			}
 		}
 		// Lookups in files of this machine are no matter of this test.
-		r, err := Load(dir, Options{Detail: true, Symbols: symbols.New(symbols.Options{DebugDirs: []string{}})})
+		r, err := Load(dir, Options{Detail: true, Symbols: symbols.New(symbols.Options{DebugDirs: []string{}}), Network: &Network{500, 0.1}, Costs: someCosts()})
 		if err != nil {
 			t.Fatalf("one sound rank should do: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,18 @@ func TestGolden(t *testing.T) {
 		{"by-type", synth.Job{ID: "j", Ranks: 8}, with(func(v *View) { v.By = "type" })},
 		{"by-rank", killed(), with(func(v *View) { v.By = "rank"; v.Sort = "time" })},
 		{"by-phase", phased(), with(func(v *View) { v.By = "phase" })},
+		{"sampled", sampled(), utc},
+		{"sampled-narrow", sampled(), with(func(v *View) { v.Width = 80; v.ASCII = true })},
+		{"sampled-single", synth.Job{ID: "single", Ranks: 1, Sampled: true}, utc},
+		{"traced", traced(), utc},
+		{"apart", apart(), utc},
+		{"jumping", jumping(), utc},
+		{"by-arrival", sampled(), with(func(v *View) { v.By = "arrival" })},
+		{"by-arrival-apart", apart(), with(func(v *View) { v.By = "arrival" })},
+		{"by-reuse", sampled(), with(func(v *View) { v.By = "reuse" })},
+		{"by-overlap", sampled(), with(func(v *View) { v.By = "overlap" })},
+		{"by-overlap-traced", traced(), with(func(v *View) { v.By = "overlap" })},
+		{"by-arrival-none", phased(), with(func(v *View) { v.By = "arrival" })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -187,8 +200,10 @@ func TestGolden(t *testing.T) {
 					t.Errorf("line %d is not ASCII: %s", i+1, line)
 				}
 			}
-			if n := strings.Count(out.String(), "\n"); test.view.By == "" && test.name != "blemished" && n > 40 {
-				t.Errorf("the overview has %d lines", n)
+			// The sections on arrivals, buffers and requests may go beyond.
+			answer, _, _ := strings.Cut(out.String(), "\nmpitrace itself: ")
+			if n := strings.Count(answer, "\n") + 1; test.view.By == "" && test.name != "blemished" && n > 40 {
+				t.Errorf("the answer has %d lines", n)
 			}
 			golden(t, test.name+".txt", out.Bytes())
 		})
@@ -203,8 +218,17 @@ func TestGoldenMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "phased.json", out.Bytes())
+	s := load(t, traced(), Options{Detail: true})
+	out.Reset()
+	if err := s.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "traced.json", out.Bytes())
 	for _, by := range Views() {
 		out.Reset()
+		if slices.Contains([]string{"arrival", "reuse", "overlap"}, by) {
+			r = s
+		}
 		if err := r.WriteCSV(&out, View{By: by}); err != nil {
 			t.Fatal(err)
 		}

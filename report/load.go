@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mpitrace/mpitrace/internal/symbols"
+	"github.com/mpitrace/mpitrace/reusetrack"
 	"github.com/mpitrace/mpitrace/segment"
 )
 
@@ -17,6 +18,16 @@ type Options struct {
 	Pairs  int    // how many of the heaviest pairs to keep; at least 64
 	// Symbols finds source lines; nil: a new one for this report.
 	Symbols *symbols.Resolver
+	// EagerLimit is the largest payload that the MPI library sends at once; 0:
+	// reusetrack.DefaultEagerLimit.
+	EagerLimit uint64
+	// Network is the time of one message; nil: imbalance factors are withheld.
+	Network *Network
+	// Costs of the machine; nil: how many buffers are frequently used, and what
+	// sending from them would save, is withheld.
+	Costs *reusetrack.Costs
+	// placesOnly: of traces only the places matter, not the messages.
+	placesOnly bool
 }
 
 // Load reads a result (a directory, a packed file, or the job directory of a
@@ -24,6 +35,7 @@ type Options struct {
 // could not be read of the rest is in Problems.
 func Load(path string, options Options) (*Report, error) {
 	b := newBuilder(options)
+	b.path = path
 	result, err := segment.WalkResult(path, func(s *segment.Segment) error {
 		if b.wants(s) {
 			b.add(s)
@@ -37,6 +49,7 @@ func Load(path string, options Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: none of the ranks asked for has data", path)
 	}
 	b.report.Problems = result.Problems
+	b.addTrace()
 	b.readJob(result.Job)
 	b.learnSymbols(result.Symbols)
 	b.finish()
@@ -45,8 +58,10 @@ func Load(path string, options Options) (*Report, error) {
 
 // builder adds segments up.
 type builder struct {
+	*measured
 	options Options
 	report  *Report
+	path    string // of the result
 
 	worlds    map[string]int
 	modules   map[moduleKey]int32
@@ -105,9 +120,11 @@ func newBuilder(options Options) *builder {
 		options.Symbols = symbols.New(symbols.Options{})
 	}
 	return &builder{
-		options: options,
-		report: &Report{Schema: Schema, resolver: options.Symbols, restricted: options.Ranks != nil,
+		measured: newMeasured(&options),
+		options:  options,
+		report: &Report{Schema: Schema, resolver: options.Symbols, options: options, restricted: options.Ranks != nil,
 			Stuck: []Stuck{}, Pairs: []Pair{}, Findings: []string{},
+			Arrivals: []*Arrival{}, Reuse: []*Reuse{}, Overlap: []*Overlap{}, Clocks: []Clock{},
 			Job: Job{Nodes: []string{}, Worlds: []string{}, MissingRanks: []int{}}},
 		worlds: map[string]int{}, modules: map[moduleKey]int32{}, functions: map[uint32]*Function{},
 		sites: map[siteKey]*Site{}, stacks: map[string]int32{}, comms: map[commKey]*Comm{},
@@ -150,6 +167,7 @@ func (b *builder) add(s *segment.Segment) {
 	b.addCurrent(l)
 	b.note(l)
 	b.addOwn(l)
+	b.addMeasured(l)
 	if rate := h.NS(1 << 20); rate > 0 {
 		b.resolution = max(b.resolution, float64(rate)/(1<<20)*float64(min(h.ClockResolutionTicks, 1<<30)))
 	}

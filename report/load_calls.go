@@ -101,6 +101,7 @@ func (b *builder) addSites(l *local) {
 		site := b.site(l, raw)
 		site.Totals.add(totals)
 		site.RequestNS += h.NS(raw.RequestTicks)
+		site.BlockedNS += h.NS(raw.BlockedTicks)
 		site.tally.add(&site.Spread, b.serial, rank, totals.TimeNS)
 		call := uint32(raw.Call)
 		f := b.function(call)
@@ -191,6 +192,7 @@ func (b *builder) addFunctions(l *local) {
 		f.Errors += raw.Errors
 		f.Completed += raw.Completed
 		f.CompletedNS += h.NS(raw.CompletedTicks)
+		f.BlockedNS += h.NS(raw.BlockedTicks)
 		for bin, count := range raw.TimeBins {
 			if count > 0 {
 				f.times[timeBin(h, bin)] += count

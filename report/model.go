@@ -2,6 +2,7 @@ package report
 
 import (
 	"github.com/mpitrace/mpitrace/internal/symbols"
+	"github.com/mpitrace/mpitrace/reusetrack"
 )
 
 // Schema is the version of the JSON report (docs/report-json.md).
@@ -9,24 +10,32 @@ const Schema = 1
 
 // Report is all that is known of one job.
 type Report struct {
-	Schema     int         `json:"schema"`
-	Job        Job         `json:"job"`
-	Stuck      []Stuck     `json:"stuck"` // calls in progress, of dead and living ranks
-	Functions  []*Function `json:"functions"`
-	Sites      []*Site     `json:"sites"`
-	Ranks      []*Rank     `json:"ranks"`
-	Pairs      []Pair      `json:"pairs"` // the heaviest, by bytes sent
-	Comms      []*Comm     `json:"communicators"`
-	Types      []*Datatype `json:"datatypes"`
-	Phases     []*Phase    `json:"phases"`
-	Findings   []string    `json:"findings"`
-	Problems   []string    `json:"problems"` // what could not be read
-	resolver   *symbols.Resolver
-	modules    []Module
-	stacks     [][]frame
-	restricted bool               // made of a part of the ranks, as the user asked
-	pairs      uint64             // all pairs, also those not kept
-	groupRanks [rankGroups]uint64 // ranks with data by group
+	Schema      int         `json:"schema"`
+	Job         Job         `json:"job"`
+	Stuck       []Stuck     `json:"stuck"` // calls in progress, of dead and living ranks
+	Functions   []*Function `json:"functions"`
+	Sites       []*Site     `json:"sites"`
+	Ranks       []*Rank     `json:"ranks"`
+	Pairs       []Pair      `json:"pairs"` // the heaviest, by bytes sent
+	Comms       []*Comm     `json:"communicators"`
+	Types       []*Datatype `json:"datatypes"`
+	Phases      []*Phase    `json:"phases"`
+	Arrivals    []*Arrival  `json:"arrivals"` // by waiting
+	Reuse       []*Reuse    `json:"reuse"`
+	Overlap     []*Overlap  `json:"overlap"` // by time blocked
+	Trace       *Trace      `json:"trace"`   // null without one
+	Clocks      []Clock     `json:"clocks"`
+	Findings    []string    `json:"findings"`
+	Problems    []string    `json:"problems"` // what could not be read
+	resolver    *symbols.Resolver
+	options     Options
+	predictions []reusetrack.Prediction // none without Costs
+	modules     []Module
+	stacks      [][]frame
+	unaligned   int                // sampled operations on clocks that cannot be compared
+	restricted  bool               // made of a part of the ranks, as the user asked
+	pairs       uint64             // all pairs, also those not kept
+	groupRanks  [rankGroups]uint64 // ranks with data by group
 }
 
 // Job is what holds for the job as a whole. Times are nanoseconds.
@@ -119,6 +128,7 @@ type Function struct {
 	Errors      uint64 `json:"errors"`
 	Completed   uint64 `json:"completed"`    // requests started by it that completed
 	CompletedNS uint64 `json:"completed_ns"` // their time from start to completion
+	BlockedNS   uint64 `json:"blocked_ns"`   // of it, inside completing calls
 	Spread      Spread `json:"spread"`
 	Times       []Bin  `json:"time_bins"` // calls by nanoseconds
 	Sizes       []Bin  `json:"size_bins"` // messages by bytes
@@ -146,6 +156,7 @@ type Site struct {
 	Line     int          `json:"line"`
 	Totals
 	RequestNS uint64   `json:"request_ns"` // of requests started here
+	BlockedNS uint64   `json:"blocked_ns"` // of it, inside completing calls
 	Callback  bool     `json:"callback"`
 	Other     bool     `json:"other"`   // row of all sites beyond the table
 	Binding   bool     `json:"binding"` // lies in a binding of MPI: the caller was not found

@@ -38,6 +38,12 @@ func (r *Report) Resolve() {
 	for i := range r.Stuck {
 		r.resolve(r.Stuck[i].Site)
 	}
+	for _, a := range r.Arrivals {
+		r.resolve(a.Site)
+	}
+	for _, o := range r.Overlap {
+		r.resolve(o.Site)
+	}
 	for _, rank := range r.Ranks {
 		for i := range rank.Current {
 			r.resolve(rank.Current[i].Site)

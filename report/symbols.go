@@ -14,7 +14,7 @@ const symbolsName = "symbols.json"
 // there, so that a later rebuild of the program does not lose them. Places
 // that have no line are left out: the programs may be found another day.
 func WriteSymbols(dir string) error {
-	r, err := Load(dir, Options{})
+	r, err := Load(dir, Options{placesOnly: true})
 	if err != nil {
 		return err
 	}
@@ -43,6 +43,12 @@ func WriteSymbols(dir string) error {
 	}
 	for i := range r.Stuck {
 		add(r.Stuck[i].Site)
+	}
+	for _, a := range r.Arrivals {
+		add(a.Site)
+	}
+	for _, o := range r.Overlap {
+		add(o.Site)
 	}
 	if len(file.Modules) == 0 {
 		return nil

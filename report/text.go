@@ -44,7 +44,7 @@ func (t *writer) blank() { t.line("") }
 
 // ascii replaces the few other characters that reports use.
 func ascii(text string) string {
-	return strings.NewReplacer("…", "~", "→", "->", "·", "|", "×", "x", "–", "-").Replace(text)
+	return strings.NewReplacer("…", "~", "→", "->", "·", "|", "×", "x", "–", "-", "±", "+-", "≥", ">").Replace(text)
 }
 
 // wrap writes a paragraph with a hanging indent behind a mark.
@@ -101,8 +101,21 @@ func (t *writer) state() string {
 	return text
 }
 
-// single writes the one table that the user asked for.
+// single writes the one view that the user asked for.
 func (t *writer) single() error {
+	switch t.v.By {
+	case "arrival":
+		return t.arrivals()
+	case "reuse":
+		return t.reuse()
+	case "overlap":
+		return t.overlap()
+	}
+	return t.plain()
+}
+
+// plain writes the one table of the view.
+func (t *writer) plain() error {
 	table, all, err := t.r.chosen(t.v, standardRows)
 	if err != nil {
 		return err
@@ -143,6 +156,7 @@ func (t *writer) overview() {
 	}
 	t.findings()
 	t.own()
+	t.sections()
 }
 
 // stuck says who waits where, for how long, and for whom.

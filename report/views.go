@@ -9,7 +9,9 @@ import (
 )
 
 // Views lists what View.By may be.
-func Views() []string { return []string{"call", "site", "peer", "comm", "type", "rank", "phase"} }
+func Views() []string {
+	return []string{"call", "site", "peer", "comm", "type", "rank", "phase", "arrival", "reuse", "overlap"}
+}
 
 // table makes the table of a view.
 func (r *Report) table(by string) (*table, error) {
@@ -31,6 +33,12 @@ func (r *Report) table(by string) (*table, error) {
 		return r.rankTable(), nil
 	case "phase":
 		return r.phaseTable(), nil
+	case "arrival":
+		return r.arrivalTable(r.Arrivals), nil
+	case "reuse":
+		return r.reuseTable(), nil
+	case "overlap":
+		return r.overlapTable(started(r.Overlap)), nil
 	}
 	return nil, fmt.Errorf("--by %s: choose one of %s", by, strings.Join(Views(), ", "))
 }

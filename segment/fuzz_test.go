@@ -89,3 +89,37 @@ func FuzzReadNodeFile(f *testing.F) {
 		}
 	})
 }
+
+func FuzzWalkTrace(f *testing.F) {
+	h := small().Header
+	good := trace(&h, 1, 3)
+	f.Add(good)
+	f.Add(good[:len(good)-5])
+	f.Add(append(good[:len(good):len(good)], make([]byte, 80)...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, traceName(&h)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		problems, err := segment.WalkTrace(dir, func(head segment.RawTraceFile, events []segment.RawEvent) error {
+			if head.EventBytes < traceEvent || len(events) == 0 {
+				t.Errorf("%d events of %d bytes", len(events), head.EventBytes)
+			}
+			n += len(events)
+			return nil
+		})
+		if err != nil || len(problems) > 1 {
+			t.Errorf("problems %q, error %v", problems, err)
+		}
+		if n > 0 && traceHead+n*traceEvent > len(data) {
+			t.Errorf("%d events out of %d bytes", n, len(data))
+		}
+		w := small()
+		w.Extra = append(w.Extra, synth.NewSection(segment.SectionKindEvents, 0, numbered(2, 4)...))
+		s := mustParse(t, w.Bytes()).BeyondTrace(dir)
+		if left := len(s.Events()); left > 4 || len(s.Events())+n < 4 {
+			t.Errorf("%d events of 4 are left beside %d in the file", left, n)
+		}
+	})
+}

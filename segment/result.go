@@ -162,6 +162,10 @@ func (w *walker) addFile(path string) error {
 		f.Close()
 		return w.addSegment(path)
 	}
+	if string(magic) == magicTrace {
+		f.Close()
+		return fmt.Errorf("%s: is a trace file: name the result directory that it lies in", path)
+	}
 	w.files[path] = f
 	_, spots, problem := indexNodeFile(path, f, info.Size)
 	for _, spot := range spots {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/mpitrace/mpitrace/report"
+	"github.com/mpitrace/mpitrace/segment"
 	"github.com/spf13/cobra"
 )
 
@@ -14,7 +15,8 @@ func newPackCommand() *cobra.Command {
 		Use:   "pack RESULT -o FILE.mtn",
 		Short: "Make one file of a result directory",
 		Long: `Join all files of a result into one that mpitrace report and diff read like the
-directory. The directory is left as it is; an existing file is not replaced.`,
+directory. The directory is left as it is; an existing file is not replaced.
+Trace files (*.mtt, of --trace) are large and stay behind.`,
 		Example: "  mpitrace pack mpitrace-4711 -o baseline.mtn",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -27,6 +29,10 @@ directory. The directory is left as it is; an existing file is not replaced.`,
 			}
 			for _, problem := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "mpitrace: left out: %s\n", problem)
+			}
+			if traces, err := segment.TraceFiles(args[0]); err == nil && len(traces) > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "mpitrace: left out: %s (*%s): who waited for whom in messages can only be told from %s\n",
+					plural(len(traces), "trace file"), segment.TraceFileSuffix, shortPath(args[0]))
 			}
 			fmt.Fprintf(c.ErrOrStderr(), "mpitrace: %d processes are in %s\n", n, output)
 			return nil

@@ -17,6 +17,8 @@ type reportOptions struct {
 	by, ranks, sort, color string
 	top                    int
 	live, json, csv        bool
+	model                  modelOptions
+	costs                  string
 }
 
 func newReportCommand() *cobra.Command {
@@ -26,7 +28,8 @@ func newReportCommand() *cobra.Command {
 		Short: "Show where the MPI time of a job went, or what it hangs in",
 		Long: `Show what a job did in MPI: its share of the time and the balance over the
 ranks, the functions and the places in the program that took it, sizes and
-peers. Of a job that hangs or died it says first who is stuck in what call, since
+peers; who arrives late at collectives and what that costs, whether message
+buffers are used again, and how long requests block. Of a job that hangs or died it says first who is stuck in what call, since
 when, and who is missing.
 
 RESULT is a result directory, a packed result or a node file; JOB is the id of a
@@ -55,6 +58,8 @@ shared memory.`,
 	c.Flags().BoolVar(&o.live, "live", false, "a job in shared memory on this node, the newest that is alive")
 	c.Flags().BoolVar(&o.json, "json", false, "everything as JSON (docs/report-json.md)")
 	c.Flags().BoolVar(&o.csv, "csv", false, "one table as CSV: that of --by, or the functions")
+	o.model.addFlags(c)
+	c.Flags().StringVar(&o.costs, "costs", "", "`file` with the costs of copying and registering, as mpitrace advise --save-costs writes it")
 	c.Flags().StringVar(&o.color, "color", "auto", "auto, always or never")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	complete(c, "by", report.Views()...)
@@ -81,6 +86,10 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 	if err := view.Check(); err != nil {
 		return err
 	}
+	options, err := o.loadOptions(ranks)
+	if err != nil {
+		return err
+	}
 	path, said, err := report.Find(name, ".", segment.BaseDirs(), o.live)
 	if err != nil {
 		return err
@@ -88,7 +97,7 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 	if said != "" {
 		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
 	}
-	r, err := report.Load(path, report.Options{Ranks: ranks, Detail: o.json || ranks != nil, Pairs: o.pairs()})
+	r, err := report.Load(path, options)
 	if err != nil {
 		return err
 	}
@@ -102,6 +111,16 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 		return r.WriteCSV(stdout, view)
 	}
 	return r.WriteText(stdout, view)
+}
+
+// loadOptions is what the report is made with.
+func (o *reportOptions) loadOptions(ranks report.Ranges) (report.Options, error) {
+	options, err := o.model.load()
+	if err == nil && o.costs != "" {
+		options.Costs, err = loadCosts(o.costs)
+	}
+	options.Ranks, options.Detail, options.Pairs = ranks, o.json || ranks != nil, o.pairs()
+	return options, err
 }
 
 // pairs is how many of the heaviest pairs of ranks the output may need.

@@ -81,6 +81,7 @@ func subcommands() []*cobra.Command {
 		newRunCommand(),
 		newReportCommand(),
 		newDiffCommand(),
+		newAdviseCommand(),
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),

@@ -14,6 +14,7 @@ const (
 	firstTicks = 1_000_000_000
 	start      = 1_767_346_200_000_000_000 // 2026-01-02 09:30:00 UTC
 	wallNS     = 60_000_000_000
+	haloBytes  = 8192
 	// ModuleBase is the load address of the program, so that a call site at
 	// ModuleBase+0x1234 has offset 0x1234.
 	ModuleBase = 0x5555_5555_0000
@@ -33,13 +34,17 @@ type Job struct {
 	// Further rows beyond those of the solver, to make segments of a given
 	// size: call sites, functions and peers of each rank.
 	ExtraSites, ExtraFunctions, ExtraPeers int
+	// Sampled ranks have arrivals, buffers and times of requests, as a default
+	// run leaves them.
+	Sampled bool
 	// Mutate may change what a rank has measured; nil to remove it.
 	Mutate func(rank int, s *Segment) *Segment
 }
 
-// Scale is a job whose ranks use 64 KiB of their segments each.
+// Scale is a job whose ranks use 64 KiB of their segments each, with all that a
+// default run records.
 func Scale(ranks int) Job {
-	return Job{ID: "scale", Ranks: ranks, ExtraSites: 300, ExtraFunctions: 30, ExtraPeers: 230}
+	return Job{ID: "scale", Ranks: ranks, Sampled: true, ExtraSites: 160, ExtraFunctions: 11, ExtraPeers: 150}
 }
 
 // solverSites is the call sites of the solver: function, offset in the
@@ -56,8 +61,8 @@ var solverSites = []struct {
 	{"MPI_Init_thread", 0x1100, 1, 80_000_000, 0, 31, false},
 	{"MPI_Comm_rank", 0x1120, 2, 20, 0, 33, false},
 	{"MPI_Cart_create", 0x1180, 1, 90_000, 0, 40, false},
-	{"MPI_Irecv", 0x1240, 10_000, 300, 8192, 88, true},
-	{"MPI_Isend", 0x12c0, 10_000, 900, 8192, 91, true},
+	{"MPI_Irecv", 0x1240, 10_000, 300, haloBytes, 88, true},
+	{"MPI_Isend", 0x12c0, 10_000, 900, haloBytes, 91, true},
 	{"MPI_Waitall", 0x1310, 10_000, 400_000, 0, 97, false},
 	{"MPI_Allreduce", 0x13a0, 10_000, 250_000, 8, 121, false},
 	{"MPI_Bcast", 0x1460, 4, 30_000, 4096, 54, false},
@@ -78,8 +83,7 @@ func (j Job) plain(rank int) *Segment {
 	j.addModules(s)
 	j.addComms(s, rank)
 	neighbours := j.neighbours(rank)
-	// The work, and so the waiting, differs smoothly from rank to rank.
-	slow := 1 + 0.6*math.Sin(float64(rank)*2*math.Pi/float64(max(j.Ranks, 2)))
+	slow := j.slow(rank)
 	for _, site := range solverSites {
 		calls := site.calls
 		if site.perNeighbour {
@@ -95,11 +99,20 @@ func (j Job) plain(rank int) *Segment {
 		s.Peers = append(s.Peers, segment.RawPeer{Rank: int32(peer), SentMessages: 10_000, SentBytes: 10_000 * 8192,
 			ReceivedMessages: 10_000, ReceivedBytes: 10_000 * 8192})
 	}
+	if j.Sampled {
+		j.addSampled(s, rank, len(neighbours))
+	}
 	j.fill(s, rank)
 	started := 20_000 * uint64(len(neighbours))
 	s.Threads = []segment.RawThread{{TID: s.Header.PID, RequestsStarted: started, RequestsCompleted: started, ThreadsServed: 1}}
 	s.Phases = []segment.RawPhase{{Entered: 1, Ticks: wallNS * ticksPerNS}}
 	return s
+}
+
+// slow is the waiting of a rank: the work, and so the waiting, differs smoothly
+// from rank to rank.
+func (j Job) slow(rank int) float64 {
+	return 1 + 0.6*math.Sin(float64(rank)*2*math.Pi/float64(max(j.Ranks, 2)))
 }
 
 func (j Job) header(rank int) segment.RawHeader {

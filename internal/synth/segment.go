@@ -5,6 +5,7 @@
 package synth
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/mpitrace/mpitrace/segment"
@@ -25,7 +26,15 @@ type Segment struct {
 	Modules    []segment.RawModule
 	Stacks     []segment.RawStack
 	Phases     []segment.RawPhase
-	Extra      []Section // further sections: other shards, growth, kinds of the future
+
+	// What a default run has too; sections without entries are left away.
+	Arrivals       []segment.RawArrival
+	ArrivalClasses []segment.RawArrivalClass
+	Buffers        []segment.RawBuffer
+	Reuse          []segment.RawReuse
+	Events         []segment.RawEvent
+
+	Extra []Section // further sections: other shards, growth, kinds of the future
 }
 
 // Section is one section as bytes.
@@ -58,7 +67,7 @@ func (s *Segment) Bytes() []byte {
 		NewSection(segment.SectionKindPeers, 0, s.Peers...),
 		NewSection(segment.SectionKindCommTotals, 0, s.CommTotals...),
 		NewSection(segment.SectionKindTypeTotals, 0, s.TypeTotals...),
-	}, s.Extra...)
+	}, append(s.sampled(), s.Extra...)...)
 	offset := uint64(segment.SectionsOffset + segment.SectionsMax*unsafe.Sizeof(segment.RawSection{}))
 	directory := make([]segment.RawSection, len(sections))
 	for i := range sections {
@@ -75,6 +84,18 @@ func (s *Segment) Bytes() []byte {
 		copy(out[sections[i].Offset:], sections[i].Data)
 	}
 	return out
+}
+
+// sampled is the sections beyond calls and times.
+func (s *Segment) sampled() []Section {
+	all := []Section{
+		NewSection(segment.SectionKindArrivals, 0, s.Arrivals...),
+		NewSection(segment.SectionKindArrivalClasses, 0, s.ArrivalClasses...),
+		NewSection(segment.SectionKindBuffers, 0, s.Buffers...),
+		NewSection(segment.SectionKindReuse, 0, s.Reuse...),
+		NewSection(segment.SectionKindEvents, 0, s.Events...),
+	}
+	return slices.DeleteFunc(all, func(sec Section) bool { return sec.Used == 0 })
 }
 
 // SetText stores text in a fixed-size field, cut so that a NUL remains.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -371,10 +372,10 @@ func (s *slurm) testSbatchRefused(t *testing.T) {
 // noted.
 func TestSlurmHosts(t *testing.T) {
 	needSlurm(t)
-	h := newHosts(t, 2)
+	h := hosts.New(t, 2)
 	var nodes []slurmNode
-	for i, name := range h.names {
-		nodes = append(nodes, slurmNode{name, fmt.Sprintf("10.89.7.%d", i+1), func(args ...string) []string { return h.on(i, args...) }})
+	for i, name := range h.Names {
+		nodes = append(nodes, slurmNode{name, fmt.Sprintf("10.89.7.%d", i+1), func(args ...string) []string { return h.On(i, args...) }})
 	}
 	s := newSlurm(t, nodes)
 	s.env = append(s.env, "OMPI_MCA_btl=self,tcp,vader", "OMPI_MCA_pml=ob1", "OMPI_MCA_btl_tcp_if_include=eth0", "UCX_TLS=tcp,self")
@@ -385,19 +386,19 @@ func TestSlurmHosts(t *testing.T) {
 				dir := t.TempDir()
 				s.wait(t, nodes)
 				command := srun(m, "-N 2 -n 4 --kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
-				got := run(t, dir, s.env, h.onIn(0, dir, traced(dir, command)...)...)
+				got := run(t, dir, s.env, h.OnIn(0, dir, traced(dir, command)...)...)
 				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
 				wantRanks(t, filepath.Join(dir, "out"), 4)
-				h.wantEmpty(t)
+				wantEmpty(t, h)
 			})
 			t.Run(m.Name+"/salloc/"+ending, func(t *testing.T) {
 				dir := t.TempDir()
 				command := srun(m, "--kill-on-bad-exit", append([]string{program}, strings.Fields(ending)...)...)
 				alloc := append([]string{"salloc", "-Q", "-N", "2", "-n", "4"}, traced(dir, command)...)
-				got := run(t, dir, s.env, h.onIn(0, dir, alloc...)...)
+				got := run(t, dir, s.env, h.OnIn(0, dir, alloc...)...)
 				wantLine(t, got, "result in out (4 ranks, 2 nodes)")
 				wantRanks(t, filepath.Join(dir, "out"), 4)
-				h.wantEmpty(t)
+				wantEmpty(t, h)
 			})
 		}
 	}
