@@ -1637,6 +1637,78 @@ mark_\name:
     ENTRY MPI_Wtime, mt_slots_mpi, 489, 0
     ENTRY PMPI_Wtime, mt_slots_pmpi, 489, 1
     MARK MPI_Wtime, 489
+    ENTRY MPI_Buffer_flush, mt_slots_mpi, 490, 0
+    ENTRY PMPI_Buffer_flush, mt_slots_pmpi, 490, 1
+    MARK MPI_Buffer_flush, 490
+    ENTRY MPI_Buffer_iflush, mt_slots_mpi, 491, 0
+    ENTRY PMPI_Buffer_iflush, mt_slots_pmpi, 491, 1
+    MARK MPI_Buffer_iflush, 491
+    ENTRY MPI_Comm_attach_buffer, mt_slots_mpi, 492, 0
+    ENTRY PMPI_Comm_attach_buffer, mt_slots_pmpi, 492, 1
+    MARK MPI_Comm_attach_buffer, 492
+    ENTRY MPI_Comm_detach_buffer, mt_slots_mpi, 493, 0
+    ENTRY PMPI_Comm_detach_buffer, mt_slots_pmpi, 493, 1
+    MARK MPI_Comm_detach_buffer, 493
+    ENTRY MPI_Comm_flush_buffer, mt_slots_mpi, 494, 0
+    ENTRY PMPI_Comm_flush_buffer, mt_slots_pmpi, 494, 1
+    MARK MPI_Comm_flush_buffer, 494
+    ENTRY MPI_Comm_iflush_buffer, mt_slots_mpi, 495, 0
+    ENTRY PMPI_Comm_iflush_buffer, mt_slots_pmpi, 495, 1
+    MARK MPI_Comm_iflush_buffer, 495
+    ENTRY MPI_Get_hw_resource_info, mt_slots_mpi, 496, 0
+    ENTRY PMPI_Get_hw_resource_info, mt_slots_pmpi, 496, 1
+    MARK MPI_Get_hw_resource_info, 496
+    ENTRY MPI_Remove_error_class, mt_slots_mpi, 497, 0
+    ENTRY PMPI_Remove_error_class, mt_slots_pmpi, 497, 1
+    MARK MPI_Remove_error_class, 497
+    ENTRY MPI_Remove_error_code, mt_slots_mpi, 498, 0
+    ENTRY PMPI_Remove_error_code, mt_slots_pmpi, 498, 1
+    MARK MPI_Remove_error_code, 498
+    ENTRY MPI_Remove_error_string, mt_slots_mpi, 499, 0
+    ENTRY PMPI_Remove_error_string, mt_slots_pmpi, 499, 1
+    MARK MPI_Remove_error_string, 499
+    ENTRY MPI_Request_get_status_all, mt_slots_mpi, 500, 0
+    ENTRY PMPI_Request_get_status_all, mt_slots_pmpi, 500, 1
+    MARK MPI_Request_get_status_all, 500
+    ENTRY MPI_Request_get_status_any, mt_slots_mpi, 501, 0
+    ENTRY PMPI_Request_get_status_any, mt_slots_pmpi, 501, 1
+    MARK MPI_Request_get_status_any, 501
+    ENTRY MPI_Request_get_status_some, mt_slots_mpi, 502, 0
+    ENTRY PMPI_Request_get_status_some, mt_slots_pmpi, 502, 1
+    MARK MPI_Request_get_status_some, 502
+    ENTRY MPI_Session_attach_buffer, mt_slots_mpi, 503, 0
+    ENTRY PMPI_Session_attach_buffer, mt_slots_pmpi, 503, 1
+    MARK MPI_Session_attach_buffer, 503
+    ENTRY MPI_Session_detach_buffer, mt_slots_mpi, 504, 0
+    ENTRY PMPI_Session_detach_buffer, mt_slots_pmpi, 504, 1
+    MARK MPI_Session_detach_buffer, 504
+    ENTRY MPI_Session_flush_buffer, mt_slots_mpi, 505, 0
+    ENTRY PMPI_Session_flush_buffer, mt_slots_pmpi, 505, 1
+    MARK MPI_Session_flush_buffer, 505
+    ENTRY MPI_Session_iflush_buffer, mt_slots_mpi, 506, 0
+    ENTRY PMPI_Session_iflush_buffer, mt_slots_pmpi, 506, 1
+    MARK MPI_Session_iflush_buffer, 506
+    ENTRY MPI_Status_get_error, mt_slots_mpi, 507, 0
+    ENTRY PMPI_Status_get_error, mt_slots_pmpi, 507, 1
+    MARK MPI_Status_get_error, 507
+    ENTRY MPI_Status_get_source, mt_slots_mpi, 508, 0
+    ENTRY PMPI_Status_get_source, mt_slots_pmpi, 508, 1
+    MARK MPI_Status_get_source, 508
+    ENTRY MPI_Status_get_tag, mt_slots_mpi, 509, 0
+    ENTRY PMPI_Status_get_tag, mt_slots_pmpi, 509, 1
+    MARK MPI_Status_get_tag, 509
+    ENTRY MPI_Status_set_error, mt_slots_mpi, 510, 0
+    ENTRY PMPI_Status_set_error, mt_slots_pmpi, 510, 1
+    MARK MPI_Status_set_error, 510
+    ENTRY MPI_Status_set_source, mt_slots_mpi, 511, 0
+    ENTRY PMPI_Status_set_source, mt_slots_pmpi, 511, 1
+    MARK MPI_Status_set_source, 511
+    ENTRY MPI_Status_set_tag, mt_slots_mpi, 512, 0
+    ENTRY PMPI_Status_set_tag, mt_slots_pmpi, 512, 1
+    MARK MPI_Status_set_tag, 512
+    ENTRY MPI_Type_get_value_index, mt_slots_mpi, 513, 0
+    ENTRY PMPI_Type_get_value_index, mt_slots_pmpi, 513, 1
+    MARK MPI_Type_get_value_index, 513
     ENTRY MPI_Accumulate_c, mt_slots_mpi, 1026, 0
     ENTRY PMPI_Accumulate_c, mt_slots_pmpi, 1026, 1
     MARK MPI_Accumulate_c, 1026
@@ -2099,21 +2171,33 @@ mark_\name:
     ENTRY MPI_Win_shared_query_c, mt_slots_mpi, 1505, 0
     ENTRY PMPI_Win_shared_query_c, mt_slots_pmpi, 1505, 1
     MARK MPI_Win_shared_query_c, 1505
+    ENTRY MPI_Comm_attach_buffer_c, mt_slots_mpi, 1516, 0
+    ENTRY PMPI_Comm_attach_buffer_c, mt_slots_pmpi, 1516, 1
+    MARK MPI_Comm_attach_buffer_c, 1516
+    ENTRY MPI_Comm_detach_buffer_c, mt_slots_mpi, 1517, 0
+    ENTRY PMPI_Comm_detach_buffer_c, mt_slots_pmpi, 1517, 1
+    MARK MPI_Comm_detach_buffer_c, 1517
+    ENTRY MPI_Session_attach_buffer_c, mt_slots_mpi, 1527, 0
+    ENTRY PMPI_Session_attach_buffer_c, mt_slots_pmpi, 1527, 1
+    MARK MPI_Session_attach_buffer_c, 1527
+    ENTRY MPI_Session_detach_buffer_c, mt_slots_mpi, 1528, 0
+    ENTRY PMPI_Session_detach_buffer_c, mt_slots_pmpi, 1528, 1
+    MARK MPI_Session_detach_buffer_c, 1528
 
     .bss
     .p2align 6
     .globl mt_slots_mpi
     .hidden mt_slots_mpi
     .type mt_slots_mpi, @object
-    .size mt_slots_mpi, 12048
+    .size mt_slots_mpi, 12232
 mt_slots_mpi:
-    .zero 12048
+    .zero 12232
     .globl mt_slots_pmpi
     .hidden mt_slots_pmpi
     .type mt_slots_pmpi, @object
-    .size mt_slots_pmpi, 12048
+    .size mt_slots_pmpi, 12232
 mt_slots_pmpi:
-    .zero 12048
+    .zero 12232
 
     .section .rodata
     .p2align 6
@@ -2613,30 +2697,30 @@ mt_table_openmpi:
     .long mt_openmpi_MPI_Win_wait - mt_table_origin
     .long mt_openmpi_MPI_Wtick - mt_table_origin
     .long mt_openmpi_MPI_Wtime - mt_table_origin
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
+    .long mt_openmpi_MPI_Buffer_flush - mt_table_origin
+    .long mt_openmpi_MPI_Buffer_iflush - mt_table_origin
+    .long mt_openmpi_MPI_Comm_attach_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Comm_detach_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Comm_flush_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Comm_iflush_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Get_hw_resource_info - mt_table_origin
+    .long mt_openmpi_MPI_Remove_error_class - mt_table_origin
+    .long mt_openmpi_MPI_Remove_error_code - mt_table_origin
+    .long mt_openmpi_MPI_Remove_error_string - mt_table_origin
+    .long mt_openmpi_MPI_Request_get_status_all - mt_table_origin
+    .long mt_openmpi_MPI_Request_get_status_any - mt_table_origin
+    .long mt_openmpi_MPI_Request_get_status_some - mt_table_origin
+    .long mt_openmpi_MPI_Session_attach_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Session_detach_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Session_flush_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Session_iflush_buffer - mt_table_origin
+    .long mt_openmpi_MPI_Status_get_error - mt_table_origin
+    .long mt_openmpi_MPI_Status_get_source - mt_table_origin
+    .long mt_openmpi_MPI_Status_get_tag - mt_table_origin
+    .long mt_openmpi_MPI_Status_set_error - mt_table_origin
+    .long mt_openmpi_MPI_Status_set_source - mt_table_origin
+    .long mt_openmpi_MPI_Status_set_tag - mt_table_origin
+    .long mt_openmpi_MPI_Type_get_value_index - mt_table_origin
     .long 0
     .long 0
     .long 0
@@ -3629,6 +3713,29 @@ mt_table_openmpi:
     .long 0
     .long 0
     .long mt_openmpi_MPI_Win_shared_query_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mt_openmpi_MPI_Comm_attach_buffer_c - mt_table_origin
+    .long mt_openmpi_MPI_Comm_detach_buffer_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mt_openmpi_MPI_Session_attach_buffer_c - mt_table_origin
+    .long mt_openmpi_MPI_Session_detach_buffer_c - mt_table_origin
     .globl mt_table_mpich
     .hidden mt_table_mpich
 mt_table_mpich:
@@ -4122,30 +4229,30 @@ mt_table_mpich:
     .long mt_mpich_MPI_Win_wait - mt_table_origin
     .long mt_mpich_MPI_Wtick - mt_table_origin
     .long mt_mpich_MPI_Wtime - mt_table_origin
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
+    .long mt_mpich_MPI_Buffer_flush - mt_table_origin
+    .long mt_mpich_MPI_Buffer_iflush - mt_table_origin
+    .long mt_mpich_MPI_Comm_attach_buffer - mt_table_origin
+    .long mt_mpich_MPI_Comm_detach_buffer - mt_table_origin
+    .long mt_mpich_MPI_Comm_flush_buffer - mt_table_origin
+    .long mt_mpich_MPI_Comm_iflush_buffer - mt_table_origin
+    .long mt_mpich_MPI_Get_hw_resource_info - mt_table_origin
+    .long mt_mpich_MPI_Remove_error_class - mt_table_origin
+    .long mt_mpich_MPI_Remove_error_code - mt_table_origin
+    .long mt_mpich_MPI_Remove_error_string - mt_table_origin
+    .long mt_mpich_MPI_Request_get_status_all - mt_table_origin
+    .long mt_mpich_MPI_Request_get_status_any - mt_table_origin
+    .long mt_mpich_MPI_Request_get_status_some - mt_table_origin
+    .long mt_mpich_MPI_Session_attach_buffer - mt_table_origin
+    .long mt_mpich_MPI_Session_detach_buffer - mt_table_origin
+    .long mt_mpich_MPI_Session_flush_buffer - mt_table_origin
+    .long mt_mpich_MPI_Session_iflush_buffer - mt_table_origin
+    .long mt_mpich_MPI_Status_get_error - mt_table_origin
+    .long mt_mpich_MPI_Status_get_source - mt_table_origin
+    .long mt_mpich_MPI_Status_get_tag - mt_table_origin
+    .long mt_mpich_MPI_Status_set_error - mt_table_origin
+    .long mt_mpich_MPI_Status_set_source - mt_table_origin
+    .long mt_mpich_MPI_Status_set_tag - mt_table_origin
+    .long mt_mpich_MPI_Type_get_value_index - mt_table_origin
     .long 0
     .long 0
     .long 0
@@ -5138,6 +5245,29 @@ mt_table_mpich:
     .long 0
     .long 0
     .long mt_mpich_MPI_Win_shared_query_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mt_mpich_MPI_Comm_attach_buffer_c - mt_table_origin
+    .long mt_mpich_MPI_Comm_detach_buffer_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mt_mpich_MPI_Session_attach_buffer_c - mt_table_origin
+    .long mt_mpich_MPI_Session_detach_buffer_c - mt_table_origin
     .globl mt_table_pmpi_mark
     .hidden mt_table_pmpi_mark
 mt_table_pmpi_mark:
@@ -5631,30 +5761,30 @@ mt_table_pmpi_mark:
     .long mark_MPI_Win_wait - mt_table_origin
     .long mark_MPI_Wtick - mt_table_origin
     .long mark_MPI_Wtime - mt_table_origin
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
-    .long 0
+    .long mark_MPI_Buffer_flush - mt_table_origin
+    .long mark_MPI_Buffer_iflush - mt_table_origin
+    .long mark_MPI_Comm_attach_buffer - mt_table_origin
+    .long mark_MPI_Comm_detach_buffer - mt_table_origin
+    .long mark_MPI_Comm_flush_buffer - mt_table_origin
+    .long mark_MPI_Comm_iflush_buffer - mt_table_origin
+    .long mark_MPI_Get_hw_resource_info - mt_table_origin
+    .long mark_MPI_Remove_error_class - mt_table_origin
+    .long mark_MPI_Remove_error_code - mt_table_origin
+    .long mark_MPI_Remove_error_string - mt_table_origin
+    .long mark_MPI_Request_get_status_all - mt_table_origin
+    .long mark_MPI_Request_get_status_any - mt_table_origin
+    .long mark_MPI_Request_get_status_some - mt_table_origin
+    .long mark_MPI_Session_attach_buffer - mt_table_origin
+    .long mark_MPI_Session_detach_buffer - mt_table_origin
+    .long mark_MPI_Session_flush_buffer - mt_table_origin
+    .long mark_MPI_Session_iflush_buffer - mt_table_origin
+    .long mark_MPI_Status_get_error - mt_table_origin
+    .long mark_MPI_Status_get_source - mt_table_origin
+    .long mark_MPI_Status_get_tag - mt_table_origin
+    .long mark_MPI_Status_set_error - mt_table_origin
+    .long mark_MPI_Status_set_source - mt_table_origin
+    .long mark_MPI_Status_set_tag - mt_table_origin
+    .long mark_MPI_Type_get_value_index - mt_table_origin
     .long 0
     .long 0
     .long 0
@@ -6647,5 +6777,28 @@ mt_table_pmpi_mark:
     .long 0
     .long 0
     .long mark_MPI_Win_shared_query_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mark_MPI_Comm_attach_buffer_c - mt_table_origin
+    .long mark_MPI_Comm_detach_buffer_c - mt_table_origin
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long 0
+    .long mark_MPI_Session_attach_buffer_c - mt_table_origin
+    .long mark_MPI_Session_detach_buffer_c - mt_table_origin
 
     .section .note.GNU-stack, "", %progbits

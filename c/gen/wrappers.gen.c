@@ -8112,6 +8112,351 @@ double MT_NAME(MPI_Wtime)(void)
     return rc;
 }
 
+int MT_NAME(MPI_Buffer_flush)(void)
+{
+    typedef int (*real_fn)(void);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Buffer_flush, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)();
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)();
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Buffer_iflush)(MT_Request *a0)
+{
+    typedef int (*real_fn)(MT_Request *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Buffer_iflush, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        mt_body_request(&call, MT_REQUEST_OTHER, a0);
+    }
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_attach_buffer)(MT_Comm a0, void *a1, int a2)
+{
+    typedef int (*real_fn)(MT_Comm, void *, int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_attach_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_detach_buffer)(MT_Comm a0, void *a1, int *a2)
+{
+    typedef int (*real_fn)(MT_Comm, void *, int *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_detach_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_flush_buffer)(MT_Comm a0)
+{
+    typedef int (*real_fn)(MT_Comm);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_flush_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_iflush_buffer)(MT_Comm a0, MT_Request *a1)
+{
+    typedef int (*real_fn)(MT_Comm, MT_Request *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_iflush_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        mt_body_request(&call, MT_REQUEST_OTHER, a1);
+    }
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Get_hw_resource_info)(MT_Info *a0)
+{
+    typedef int (*real_fn)(MT_Info *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Get_hw_resource_info, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Remove_error_class)(int a0)
+{
+    typedef int (*real_fn)(int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Remove_error_class, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Remove_error_code)(int a0)
+{
+    typedef int (*real_fn)(int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Remove_error_code, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Remove_error_string)(int a0)
+{
+    typedef int (*real_fn)(int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Remove_error_string, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Request_get_status_all)(int a0, const MT_Request *a1, int *a2, MT_Status *a3)
+{
+    typedef int (*real_fn)(int, const MT_Request *, int *, MT_Status *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Request_get_status_all, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2, a3);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Request_get_status_any)(int a0, const MT_Request *a1, int *a2, int *a3, MT_Status *a4)
+{
+    typedef int (*real_fn)(int, const MT_Request *, int *, int *, MT_Status *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Request_get_status_any, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Request_get_status_some)(int a0, const MT_Request *a1, int *a2, int *a3, MT_Status *a4)
+{
+    typedef int (*real_fn)(int, const MT_Request *, int *, int *, MT_Status *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Request_get_status_some, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_attach_buffer)(MT_Session a0, void *a1, int a2)
+{
+    typedef int (*real_fn)(MT_Session, void *, int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_attach_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_detach_buffer)(MT_Session a0, void *a1, int *a2)
+{
+    typedef int (*real_fn)(MT_Session, void *, int *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_detach_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_flush_buffer)(MT_Session a0)
+{
+    typedef int (*real_fn)(MT_Session);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_flush_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_iflush_buffer)(MT_Session a0, MT_Request *a1)
+{
+    typedef int (*real_fn)(MT_Session, MT_Request *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_iflush_buffer, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
+        mt_body_request(&call, MT_REQUEST_OTHER, a1);
+    }
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_get_error)(const MT_Status *a0, int *a1)
+{
+    typedef int (*real_fn)(const MT_Status *, int *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_get_error, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_get_source)(const MT_Status *a0, int *a1)
+{
+    typedef int (*real_fn)(const MT_Status *, int *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_get_source, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_get_tag)(const MT_Status *a0, int *a1)
+{
+    typedef int (*real_fn)(const MT_Status *, int *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_get_tag, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_set_error)(MT_Status *a0, int a1)
+{
+    typedef int (*real_fn)(MT_Status *, int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_set_error, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_set_source)(MT_Status *a0, int a1)
+{
+    typedef int (*real_fn)(MT_Status *, int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_set_source, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Status_set_tag)(MT_Status *a0, int a1)
+{
+    typedef int (*real_fn)(MT_Status *, int);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_set_tag, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Type_get_value_index)(MT_Datatype a0, MT_Datatype a1, MT_Datatype *a2)
+{
+    typedef int (*real_fn)(MT_Datatype, MT_Datatype, MT_Datatype *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Type_get_value_index, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
 int MT_NAME(MPI_Accumulate_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Aint a4, MT_Count a5, MT_Datatype a6, MT_Op a7, MT_Win a8)
 {
     typedef int (*real_fn)(const void *, MT_Count, MT_Datatype, int, MT_Aint, MT_Count, MT_Datatype, MT_Op, MT_Win);
@@ -11025,6 +11370,62 @@ int MT_NAME(MPI_Win_shared_query_c)(MT_Win a0, int a1, MT_Aint *a2, MT_Aint *a3,
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_attach_buffer_c)(MT_Comm a0, void *a1, MT_Count a2)
+{
+    typedef int (*real_fn)(MT_Comm, void *, MT_Count);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_attach_buffer_c, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Comm_detach_buffer_c)(MT_Comm a0, void *a1, MT_Count *a2)
+{
+    typedef int (*real_fn)(MT_Comm, void *, MT_Count *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Comm_detach_buffer_c, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go_peer(&call, MT_U64(a0), -1, -1);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_attach_buffer_c)(MT_Session a0, void *a1, MT_Count a2)
+{
+    typedef int (*real_fn)(MT_Session, void *, MT_Count);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_attach_buffer_c, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
+int MT_NAME(MPI_Session_detach_buffer_c)(MT_Session a0, void *a1, MT_Count *a2)
+{
+    typedef int (*real_fn)(MT_Session, void *, MT_Count *);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Session_detach_buffer_c, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -495,6 +495,30 @@ enum mt_call_id {
     MPITRACE_CALL_Win_wait = 487,
     MPITRACE_CALL_Wtick = 488,
     MPITRACE_CALL_Wtime = 489,
+    MPITRACE_CALL_Buffer_flush = 490,
+    MPITRACE_CALL_Buffer_iflush = 491,
+    MPITRACE_CALL_Comm_attach_buffer = 492,
+    MPITRACE_CALL_Comm_detach_buffer = 493,
+    MPITRACE_CALL_Comm_flush_buffer = 494,
+    MPITRACE_CALL_Comm_iflush_buffer = 495,
+    MPITRACE_CALL_Get_hw_resource_info = 496,
+    MPITRACE_CALL_Remove_error_class = 497,
+    MPITRACE_CALL_Remove_error_code = 498,
+    MPITRACE_CALL_Remove_error_string = 499,
+    MPITRACE_CALL_Request_get_status_all = 500,
+    MPITRACE_CALL_Request_get_status_any = 501,
+    MPITRACE_CALL_Request_get_status_some = 502,
+    MPITRACE_CALL_Session_attach_buffer = 503,
+    MPITRACE_CALL_Session_detach_buffer = 504,
+    MPITRACE_CALL_Session_flush_buffer = 505,
+    MPITRACE_CALL_Session_iflush_buffer = 506,
+    MPITRACE_CALL_Status_get_error = 507,
+    MPITRACE_CALL_Status_get_source = 508,
+    MPITRACE_CALL_Status_get_tag = 509,
+    MPITRACE_CALL_Status_set_error = 510,
+    MPITRACE_CALL_Status_set_source = 511,
+    MPITRACE_CALL_Status_set_tag = 512,
+    MPITRACE_CALL_Type_get_value_index = 513,
     MPITRACE_CALL_Accumulate_c = 1026,
     MPITRACE_CALL_Allgather_c = 1033,
     MPITRACE_CALL_Allgather_init_c = 1034,
@@ -649,10 +673,14 @@ enum mt_call_id {
     MPITRACE_CALL_Win_allocate_shared_c = 1474,
     MPITRACE_CALL_Win_create_c = 1479,
     MPITRACE_CALL_Win_shared_query_c = 1505,
+    MPITRACE_CALL_Comm_attach_buffer_c = 1516,
+    MPITRACE_CALL_Comm_detach_buffer_c = 1517,
+    MPITRACE_CALL_Session_attach_buffer_c = 1527,
+    MPITRACE_CALL_Session_detach_buffer_c = 1528,
 };
 
 /* one more than the largest id */
-#define MPITRACE_CALL_LIMIT (1506)
-#define MPITRACE_CALL_COUNT (643)
+#define MPITRACE_CALL_LIMIT (1529)
+#define MPITRACE_CALL_COUNT (671)
 
 #endif

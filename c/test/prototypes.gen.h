@@ -1466,6 +1466,78 @@ double MPI_Wtick(void);
 #if defined(HAVE_MPI_Wtime)
 double MPI_Wtime(void);
 #endif
+#if defined(HAVE_MPI_Buffer_flush)
+int MPI_Buffer_flush(void);
+#endif
+#if defined(HAVE_MPI_Buffer_iflush)
+int MPI_Buffer_iflush(MPI_Request* request);
+#endif
+#if defined(HAVE_MPI_Comm_attach_buffer)
+int MPI_Comm_attach_buffer(MPI_Comm comm, void* buffer, int size);
+#endif
+#if defined(HAVE_MPI_Comm_detach_buffer)
+int MPI_Comm_detach_buffer(MPI_Comm comm, void* buffer_addr, int* size);
+#endif
+#if defined(HAVE_MPI_Comm_flush_buffer)
+int MPI_Comm_flush_buffer(MPI_Comm comm);
+#endif
+#if defined(HAVE_MPI_Comm_iflush_buffer)
+int MPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request* request);
+#endif
+#if defined(HAVE_MPI_Get_hw_resource_info)
+int MPI_Get_hw_resource_info(MPI_Info* hw_info);
+#endif
+#if defined(HAVE_MPI_Remove_error_class)
+int MPI_Remove_error_class(int errorclass);
+#endif
+#if defined(HAVE_MPI_Remove_error_code)
+int MPI_Remove_error_code(int errorcode);
+#endif
+#if defined(HAVE_MPI_Remove_error_string)
+int MPI_Remove_error_string(int errorcode);
+#endif
+#if defined(HAVE_MPI_Request_get_status_all)
+int MPI_Request_get_status_all(int count, const MPI_Request array_of_requests[], int* flag, MPI_Status array_of_statuses[]);
+#endif
+#if defined(HAVE_MPI_Request_get_status_any)
+int MPI_Request_get_status_any(int count, const MPI_Request array_of_requests[], int* index, int* flag, MPI_Status* status);
+#endif
+#if defined(HAVE_MPI_Request_get_status_some)
+int MPI_Request_get_status_some(int incount, const MPI_Request array_of_requests[], int* outcount, int array_of_indices[], MPI_Status array_of_statuses[]);
+#endif
+#if defined(HAVE_MPI_Session_attach_buffer)
+int MPI_Session_attach_buffer(MPI_Session session, void* buffer, int size);
+#endif
+#if defined(HAVE_MPI_Session_detach_buffer)
+int MPI_Session_detach_buffer(MPI_Session session, void* buffer_addr, int* size);
+#endif
+#if defined(HAVE_MPI_Session_flush_buffer)
+int MPI_Session_flush_buffer(MPI_Session session);
+#endif
+#if defined(HAVE_MPI_Session_iflush_buffer)
+int MPI_Session_iflush_buffer(MPI_Session session, MPI_Request* request);
+#endif
+#if defined(HAVE_MPI_Status_get_error)
+int MPI_Status_get_error(const MPI_Status* status, int* error);
+#endif
+#if defined(HAVE_MPI_Status_get_source)
+int MPI_Status_get_source(const MPI_Status* status, int* source);
+#endif
+#if defined(HAVE_MPI_Status_get_tag)
+int MPI_Status_get_tag(const MPI_Status* status, int* tag);
+#endif
+#if defined(HAVE_MPI_Status_set_error)
+int MPI_Status_set_error(MPI_Status* status, int error);
+#endif
+#if defined(HAVE_MPI_Status_set_source)
+int MPI_Status_set_source(MPI_Status* status, int source);
+#endif
+#if defined(HAVE_MPI_Status_set_tag)
+int MPI_Status_set_tag(MPI_Status* status, int tag);
+#endif
+#if defined(HAVE_MPI_Type_get_value_index)
+int MPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype* pair_type);
+#endif
 #if defined(HAVE_MPI_Accumulate_c)
 int MPI_Accumulate_c(const void* origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
 #endif
@@ -1927,4 +1999,16 @@ int MPI_Win_create_c(void* base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info inf
 #endif
 #if defined(HAVE_MPI_Win_shared_query_c)
 int MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint* size, MPI_Aint* disp_unit, void* baseptr);
+#endif
+#if defined(HAVE_MPI_Comm_attach_buffer_c)
+int MPI_Comm_attach_buffer_c(MPI_Comm comm, void* buffer, MPI_Count size);
+#endif
+#if defined(HAVE_MPI_Comm_detach_buffer_c)
+int MPI_Comm_detach_buffer_c(MPI_Comm comm, void* buffer_addr, MPI_Count* size);
+#endif
+#if defined(HAVE_MPI_Session_attach_buffer_c)
+int MPI_Session_attach_buffer_c(MPI_Session session, void* buffer, MPI_Count size);
+#endif
+#if defined(HAVE_MPI_Session_detach_buffer_c)
+int MPI_Session_detach_buffer_c(MPI_Session session, void* buffer_addr, MPI_Count* size);
 #endif

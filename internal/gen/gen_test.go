@@ -168,3 +168,24 @@ func TestPrototypes(t *testing.T) {
 		})
 	}
 }
+
+// TestNewIn41 names what MPI 4.1 added (annex B.1.1): no library of this machine
+// may have them yet, so nothing else would miss them.
+func TestNewIn41(t *testing.T) {
+	a := load(t)
+	have := map[string]bool{}
+	for i := range a.calls {
+		have[a.calls[i].Name] = true
+	}
+	for _, name := range strings.Fields(`
+		Buffer_flush Buffer_iflush Comm_attach_buffer Comm_attach_buffer_c Comm_detach_buffer Comm_detach_buffer_c
+		Comm_flush_buffer Comm_iflush_buffer Get_hw_resource_info Remove_error_class Remove_error_code
+		Remove_error_string Request_get_status_all Request_get_status_any Request_get_status_some
+		Session_attach_buffer Session_attach_buffer_c Session_detach_buffer Session_detach_buffer_c
+		Session_flush_buffer Session_iflush_buffer Status_get_error Status_get_source Status_get_tag
+		Status_set_error Status_set_source Status_set_tag Type_get_value_index`) {
+		if !have["MPI_"+name] {
+			t.Errorf("MPI_%s is missing in spec/mpi.json", name)
+		}
+	}
+}
