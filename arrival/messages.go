@@ -185,7 +185,7 @@ func (a *Analysis) measureMessages() Messages {
 			m.out.DroppingRanks++
 		}
 		m.limits[i] = limit{math.MaxUint32, math.MaxUint32, len(p.sends)+len(p.receives) > 0, nil}
-		if p.dropped > 0 || headless(p.sends) || headless(p.receives) {
+		if p.dropped > 0 {
 			m.limits[i].sends, m.limits[i].receives = complete(p.sends), complete(p.receives)
 		}
 		sends = append(sends, m.take(uint32(i), p.sends, false)...)
@@ -197,17 +197,6 @@ func (a *Analysis) measureMessages() Messages {
 	m.match(sends, receives)
 	m.chargeLateSenders()
 	return m.finish()
-}
-
-// headless tells that the first events are missing: what there is comes from
-// the segment of a process whose trace file is not here.
-func headless(list []message) bool {
-	for i := range list {
-		if list[i].serial <= 1 {
-			return false
-		}
-	}
-	return len(list) > 0
 }
 
 // complete is the serial up to which none is missing.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path"
+	"slices"
 )
 
 // resolve looks up the source line of a site, once.
@@ -32,23 +33,29 @@ func (r *Report) resolve(s *Site) {
 // Resolve looks up the source lines of all sites. JSON and CSV need them all,
 // the text only those that it shows.
 func (r *Report) Resolve() {
-	for _, s := range r.Sites {
+	for _, s := range r.allSites() {
 		r.resolve(s)
 	}
+}
+
+// allSites is the places of all that the report knows; some come twice.
+func (r *Report) allSites() []*Site {
+	out := slices.Clone(r.Sites)
 	for i := range r.Stuck {
-		r.resolve(r.Stuck[i].Site)
-	}
-	for _, a := range r.Arrivals {
-		r.resolve(a.Site)
-	}
-	for _, o := range r.Overlap {
-		r.resolve(o.Site)
+		out = append(out, r.Stuck[i].Site)
 	}
 	for _, rank := range r.Ranks {
 		for i := range rank.Current {
-			r.resolve(rank.Current[i].Site)
+			out = append(out, rank.Current[i].Site)
 		}
 	}
+	for _, a := range r.Arrivals {
+		out = append(out, a.Site)
+	}
+	for _, o := range r.Overlap {
+		out = append(out, o.Site)
+	}
+	return out
 }
 
 func (r *Report) frameText(f frame) string {

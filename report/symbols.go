@@ -19,13 +19,26 @@ func WriteSymbols(dir string) error {
 		return err
 	}
 	r.Resolve()
-	file := symbolsFile{Schema: Schema}
+	file := r.symbolsFile()
+	if len(file.Modules) == 0 {
+		return nil
+	}
+	text, err := json.MarshalIndent(file, "", " ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", symbolsName, err)
+	}
+	return writeWhole(filepath.Join(dir, symbolsName), append(text, '\n'))
+}
+
+// symbolsFile is the lines of all places that the report knows.
+func (r *Report) symbolsFile() *symbolsFile {
+	file := &symbolsFile{Schema: Schema}
 	index := map[Module]int{}
 	seen := map[siteKey]bool{}
-	add := func(s *Site) {
+	for _, s := range r.allSites() {
 		place := siteKey{offset: s.key.offset, module: s.key.module}
 		if s.Line == 0 || seen[place] {
-			return
+			continue
 		}
 		seen[place] = true
 		module := Module{s.Module, s.BuildID}
@@ -38,26 +51,7 @@ func WriteSymbols(dir string) error {
 		file.Modules[i].Places = append(file.Modules[i].Places,
 			symbolsPlace{Offset: s.Offset, Function: s.Symbol, File: s.File, Line: s.Line, Inlined: s.Inlined})
 	}
-	for _, s := range r.Sites {
-		add(s)
-	}
-	for i := range r.Stuck {
-		add(r.Stuck[i].Site)
-	}
-	for _, a := range r.Arrivals {
-		add(a.Site)
-	}
-	for _, o := range r.Overlap {
-		add(o.Site)
-	}
-	if len(file.Modules) == 0 {
-		return nil
-	}
-	text, err := json.MarshalIndent(file, "", " ")
-	if err != nil {
-		return fmt.Errorf("%s: %w", symbolsName, err)
-	}
-	return writeWhole(filepath.Join(dir, symbolsName), append(text, '\n'))
+	return file
 }
 
 // writeWhole writes a file under a temporary name first.

@@ -28,9 +28,10 @@ func newReportCommand() *cobra.Command {
 		Short: "Show where the MPI time of a job went, or what it hangs in",
 		Long: `Show what a job did in MPI: its share of the time and the balance over the
 ranks, the functions and the places in the program that took it, sizes and
-peers; who arrives late at collectives and what that costs, whether message
-buffers are used again, and how long requests block. Of a job that hangs or died it says first who is stuck in what call, since
-when, and who is missing.
+peers; then who arrives late at collectives and what that costs, whether message
+buffers are used again, and how long the program blocks for requests. Of a job
+that hangs or died it says first who is stuck in what call, since when, and who
+is missing.
 
 RESULT is a result directory, a packed result or a node file; JOB is the id of a
 job whose segments still lie in shared memory, dead or alive. Without either it
@@ -39,6 +40,7 @@ shared memory.`,
 		Example: `  mpitrace report                     the newest result here
   mpitrace report --live              the job that runs on this node now
   mpitrace report --by site --top 20 mpitrace-20260101-120000-n1-4711
+  mpitrace report --by arrival        who is late at collectives, and what it costs
   mpitrace report --by rank --sort time --csv > ranks.csv
   mpitrace report --rank 3,8-15 --json`,
 		Args: cobra.MaximumNArgs(1),

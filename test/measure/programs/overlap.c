@@ -1,0 +1,173 @@
+/* overlap.c MODE K COMPUTE_US DELAY_US: requests with computation between start
+ * and completion, the other side late by a known time.
+ *
+ *   ledger request NAME WHOLE BLOCKED     in ns, of all K
+ *
+ * WHOLE is from the return of the starting call to the return of the completing
+ * one, BLOCKED the time inside the completing call: of several requests each
+ * has its even share. */
+#include <mpi.h>
+
+#include "ledger.h"
+
+static int rank, k_max;
+static int64_t compute_ns, delay_ns;
+static char big[1 << 20];
+
+static void meet(void)
+{
+    char out = 1, in;
+    MPI_Sendrecv(&out, 1, MPI_CHAR, 1 - rank, 99, &in, 1, MPI_CHAR, 1 - rank,
+                 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* A receive, the sender late. */
+static void receive(void)
+{
+    int64_t whole = 0, blocked = 0;
+    for (int k = 0; k < k_max; k++) {
+        int message = k;
+        meet();
+        if (rank == 0) {
+            pass(delay_ns);
+            MPI_Send(&message, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+            continue;
+        }
+        MPI_Request request;
+        MPI_Irecv(&message, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
+        int64_t started = now();
+        pass(compute_ns);
+        int64_t wait = now();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        int64_t end = now();
+        whole += end - started;
+        blocked += end - wait;
+    }
+    if (rank == 1) {
+        ledger("request Irecv %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+    }
+}
+
+/* A send too large to be sent unasked, the receiver late. */
+static void send(void)
+{
+    int64_t whole = 0, blocked = 0;
+    for (int k = 0; k < k_max; k++) {
+        meet();
+        if (rank == 1) {
+            pass(delay_ns);
+            MPI_Recv(big, sizeof(big), MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+            continue;
+        }
+        MPI_Request request;
+        MPI_Isend(big, sizeof(big), MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+        int64_t started = now();
+        pass(compute_ns);
+        int64_t wait = now();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        int64_t end = now();
+        whole += end - started;
+        blocked += end - wait;
+    }
+    if (rank == 0) {
+        ledger("request Isend %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+    }
+}
+
+/* One place in the program for all that comes through here. */
+__attribute__((noinline)) static void post(int *message, int tag,
+                                           MPI_Request *request)
+{
+    MPI_Irecv(message, 1, MPI_INT, 0, tag, MPI_COMM_WORLD, request);
+}
+
+/* Three receives from two places, completed by one call: two thirds of its time
+ * belong to the first place. */
+static void waitall(void)
+{
+    int64_t first = 0, second = 0, blocked = 0;
+    for (int k = 0; k < k_max; k++) {
+        int message[3] = {k, k, k};
+        meet();
+        if (rank == 0) {
+            for (int i = 0; i < 3; i++) {
+                pass(delay_ns / 3);
+                MPI_Send(&message[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD);
+            }
+            continue;
+        }
+        MPI_Request request[3];
+        int64_t started[3];
+        for (int i = 0; i < 2; i++) {
+            post(&message[i], i, &request[i]);
+            started[i] = now();
+        }
+        MPI_Irecv(&message[2], 1, MPI_INT, 0, 2, MPI_COMM_WORLD, &request[2]);
+        started[2] = now();
+        pass(compute_ns);
+        int64_t wait = now();
+        MPI_Waitall(3, request, MPI_STATUSES_IGNORE);
+        int64_t end = now();
+        first += 2 * end - started[0] - started[1];
+        second += end - started[2];
+        blocked += end - wait;
+    }
+    if (rank == 1) {
+        ledger("request Irecv %d %" PRId64 " %" PRId64, 2 * k_max, first,
+               blocked * 2 / 3);
+        ledger("request Irecv %d %" PRId64 " %" PRId64, k_max, second,
+               blocked / 3);
+    }
+}
+
+/* A collective operation, the other rank late. */
+static void collective(void)
+{
+    int64_t whole = 0, blocked = 0;
+    for (int k = 0; k < k_max; k++) {
+        int one = 1, sum;
+        MPI_Request request;
+        meet();
+        pass(rank == 0 ? delay_ns : 0);
+        MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
+                       &request);
+        int64_t started = now();
+        pass(compute_ns);
+        int64_t wait = now();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        int64_t end = now();
+        whole += end - started;
+        blocked += end - wait;
+    }
+    ledger("request Iallreduce %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5) {
+        return 2;
+    }
+    k_max = atoi(argv[2]);
+    compute_ns = atoll(argv[3]) * 1000;
+    delay_ns = atoll(argv[4]) * 1000;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    ledger_open(rank);
+    switch (argv[1][0]) {
+    case 'r':
+        receive();
+        break;
+    case 's':
+        send();
+        break;
+    case 'w':
+        waitall();
+        break;
+    default:
+        collective();
+    }
+    ledger_close();
+    MPI_Finalize();
+    return 0;
+}
