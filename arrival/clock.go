@@ -13,6 +13,7 @@ const (
 	rateErrorWrong  = 1e-2 // a pair that differs so much from the header is impossible
 	spanUsefulNS    = 1e6  // pairs closer together say nothing of the rate
 	deviationNS     = 2e7  // a rank so far from its node's fit has a clock of its own
+	readingNS       = 20   // between the readings of the two clocks of a pair: all pairs of a moment may share it, so that no residual shows it
 )
 
 // pair is a moment of two clocks.
@@ -195,7 +196,7 @@ func (d *domain) settle(slope float64, points []pair) {
 	fitted, _ := leastSquares(inliers)
 	span := spread(inliers) * slope
 	residual := worst(inliers, fitted)
-	if e := 2 * (residual + 1) / span; span >= spanUsefulNS && e < d.rateError && math.Abs(fitted/slope-1) < rateErrorWrong {
+	if e := 2 * (residual + readingNS) / span; span >= spanUsefulNS && e < d.rateError && math.Abs(fitted/slope-1) < rateErrorWrong {
 		d.nsPerTick, d.rateError = fitted, max(e, 1e-12)
 	}
 	offset := middle(inliers, d.nsPerTick)

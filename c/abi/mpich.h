@@ -41,6 +41,7 @@ typedef struct mt_mpich_status MT_Status;
 #define MT_COMM_NULL ((MT_Comm)0x04000000)
 #define MT_DATATYPE_NULL ((MT_Datatype)0x0c000000)
 #define MT_REQUEST_NULL ((MT_Request)0x2c000000)
+#define MT_MESSAGE_NO_PROC ((MT_Message)0x6c000000)
 
 /* Payload bytes that the operation behind a status moved. */
 static inline int64_t mt_status_bytes(const MT_Status *s)

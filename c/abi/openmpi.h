@@ -61,5 +61,6 @@ extern struct mt_openmpi_handles {
 #define MT_COMM_NULL (mt_openmpi_handles.comm_null)
 #define MT_DATATYPE_NULL (mt_openmpi_handles.datatype_null)
 #define MT_REQUEST_NULL (mt_openmpi_handles.request_null)
+#define MT_MESSAGE_NO_PROC (mt_openmpi_handles.message_no_proc)
 
 #endif

@@ -3529,7 +3529,7 @@ int MT_NAME(MPI_Imrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Req
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), a4);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4327,7 +4327,7 @@ int MT_NAME(MPI_Mrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Stat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), status);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5138,6 +5138,11 @@ int MT_NAME(MPI_Request_free)(MT_Request *a0)
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_request_forget(&call, &pending);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_request_abandon(&pending);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9802,7 +9807,7 @@ int MT_NAME(MPI_Imrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), a4);
+        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10172,7 +10177,7 @@ int MT_NAME(MPI_Mrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1), status);
+        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -240,24 +240,36 @@ static uintptr_t mt_stack_top(void)
  * thread-specific data may call MPI after that; then the shard goes back with
  * the thread-specific data that are destroyed next. Those functions are in
  * libpthread before glibc 2.34, which a program with threads has loaded. */
+static pthread_key_t mt_shard_key;
+static int (*mt_shard_set)(pthread_key_t, const void *);
+
+static void mt_shard_find_key(void)
+{
+    int (*create)(pthread_key_t *, void (*)(void *)) =
+        dlsym(RTLD_DEFAULT, "pthread_key_create");
+    void *function = dlsym(RTLD_DEFAULT, "pthread_setspecific");
+    mt_cold_lock();
+    if (mt_shard_set == NULL && create != NULL &&
+        create(&mt_shard_key, mt_shard_return) == 0) {
+        mt_shard_set = function;
+    }
+    mt_cold_unlock();
+}
+
+/* Not under the cold lock: the loader takes its own lock here, and a thread that
+ * holds that one may run a constructor that calls MPI for the first time. */
 static void mt_shard_lend(struct mt_shard *shard)
 {
-    static pthread_key_t key;
-    static int (*set)(pthread_key_t, const void *);
     if (mt_tls.ended == 0) {
         __cxa_thread_atexit_impl(mt_shard_return, shard, &__dso_handle);
         return;
     }
-    if (set == NULL) {
-        int (*create)(pthread_key_t *, void (*)(void *)) =
-            dlsym(RTLD_DEFAULT, "pthread_key_create");
-        void *function = dlsym(RTLD_DEFAULT, "pthread_setspecific");
-        if (create == NULL || create(&key, mt_shard_return) != 0) {
-            return;
-        }
-        set = function;
+    if (mt_shard_set == NULL) {
+        mt_shard_find_key();
     }
-    set(key, shard);
+    if (mt_shard_set != NULL) {
+        mt_shard_set(mt_shard_key, shard);
+    }
 }
 
 struct mt_shard *mt_shard_attach(void)
@@ -281,9 +293,11 @@ struct mt_shard *mt_shard_attach(void)
         shard->thread->threads_served += mt_tls.ended == 0;
         mt_process.header->threads_seen += mt_tls.ended == 0;
         mt_tls.shard = shard;
-        mt_shard_lend(shard);
     }
     mt_cold_unlock();
+    if (shard != NULL) {
+        mt_shard_lend(shard);
+    }
     return shard;
 }
 

@@ -78,6 +78,7 @@ bool mt_trace_spill(struct mt_shard *shard)
     struct mt_seg_section *s = shard->event_section;
     size_t bytes = (size_t)s->used * sizeof(struct mt_seg_event);
     bool done = false;
+    int saved = errno; /* the application's */
     mt_cold_lock();
     if (!mt_trace_ended && mt_trace_bytes + bytes > mt_trace_limit) {
         mt_trace_end("MPITRACE_TRACE_BYTES is reached");
@@ -96,5 +97,6 @@ bool mt_trace_spill(struct mt_shard *shard)
         }
     }
     mt_cold_unlock();
+    errno = saved;
     return done;
 }

@@ -169,6 +169,13 @@ static void mt_request_count(struct mt_call *call,
     }
 }
 
+/* False for a persistent request that is not started. */
+static bool mt_request_is_active(const struct mt_request *request)
+{
+    return (request->kind & (MT_REQUEST_PERSISTENT | MT_REQUEST_ACTIVE)) !=
+           MT_REQUEST_PERSISTENT;
+}
+
 /* It is known to be over, but no call of its own completed it. */
 static const struct mt_completion mt_unseen;
 
@@ -187,8 +194,11 @@ static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
                                         MT_KEY_ORPHAN, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
         } else if (mt_request_take(pending)) {
-            call->shard->thread->requests_shared++;
-            mt_request_count(call, &mt_requests[pending->slot], &mt_unseen);
+            if (mt_request_is_active(&mt_requests[pending->slot])) {
+                call->shard->thread->requests_shared++;
+                mt_request_count(call, &mt_requests[pending->slot],
+                                 &mt_unseen);
+            }
             mt_request_release(pending);
         }
         mt_request_find(pending->handle, pending);
@@ -271,7 +281,11 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
         .took = mt_ticks_between(call->start, call->stop),
         .sequence = started->sequence,
     };
-    generation |= (kind & MT_REQUEST_RECV) != 0 ? MT_GENERATION_RECEIVE : 0;
+    /* a receive from MPI_PROC_NULL has nothing to tell */
+    generation |= (kind & (MT_REQUEST_RECV | MT_REQUEST_PEERLESS)) ==
+                          MT_REQUEST_RECV
+                      ? MT_GENERATION_RECEIVE
+                      : 0;
     generation |= persistent ? MT_GENERATION_PERSISTENT : 0;
     __atomic_store_n(&mt_request_keys[slot], handle, __ATOMIC_RELEASE);
     __atomic_store_n(&mt_request_generations[slot], generation,
@@ -393,9 +407,15 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
 
 void mt_request_fail(struct mt_call *call, const struct mt_pending *pending)
 {
-    if (pending->slot >= 0 &&
-        (pending->generation & MT_GENERATION_PERSISTENT) == 0 &&
-        mt_request_take(pending)) {
+    if (pending->slot < 0) {
+        return;
+    }
+    if ((pending->generation & MT_GENERATION_PERSISTENT) != 0) {
+        struct mt_request *r = &mt_requests[pending->slot];
+        call->shard->thread->requests_completed +=
+            (r->kind & MT_REQUEST_ACTIVE) != 0;
+        r->kind &= (uint16_t)~MT_REQUEST_ACTIVE;
+    } else if (mt_request_take(pending)) {
         call->shard->thread->requests_completed++;
         mt_request_release(pending);
     }
@@ -410,15 +430,20 @@ void mt_request_drop(const struct mt_pending *pending)
     }
 }
 
+void mt_request_abandon(const struct mt_pending *pending)
+{
+    if (pending->slot >= 0 && mt_request_take(pending)) {
+        mt_request_release(pending);
+    }
+}
+
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending)
 {
     if (pending->slot < 0 || !mt_request_take(pending)) {
         return;
     }
     const struct mt_request *r = &mt_requests[pending->slot];
-    bool active = (r->kind & (MT_REQUEST_PERSISTENT | MT_REQUEST_ACTIVE)) !=
-                  MT_REQUEST_PERSISTENT;
-    if (active) {
+    if (mt_request_is_active(r)) {
         call->shard->thread->requests_freed++;
         mt_request_count(call, r, &mt_unseen);
     }

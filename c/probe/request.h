@@ -176,6 +176,9 @@ void mt_request_fail(struct mt_call *call, const struct mt_pending *pending);
 /* It completed while measurement was paused: forgotten without a figure. */
 void mt_request_drop(const struct mt_pending *pending);
 
+/* MPI_Request_free while measurement was paused: forgotten without a figure. */
+void mt_request_abandon(const struct mt_pending *pending);
+
 /* MPI_Request_free: an active request goes on without a handle. */
 void mt_request_forget(struct mt_call *call, const struct mt_pending *pending);
 

@@ -78,6 +78,7 @@ int main(int argc, char **argv)
     CHECK(MT_COMM_SELF == MPI_COMM_SELF);
     CHECK(MT_COMM_NULL == MPI_COMM_NULL);
     CHECK(MT_REQUEST_NULL == MPI_REQUEST_NULL);
+    CHECK(MT_MESSAGE_NO_PROC == MPI_MESSAGE_NO_PROC);
     CHECK(MT_DATATYPE_NULL == MPI_DATATYPE_NULL);
 #endif
     check_status(0, 0);

@@ -30,7 +30,7 @@ const (
 	sent     = "MT_MESSAGE({sendbuf}, {sendcount}, {sendtype}, {comm}, {dest}, {sendtag})"
 	received = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, {comm}, {source}, {recvtag})"
 	// of a matched probe: what it found is no wildcard any more, but not known
-	matched  = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), MT_ANY_SOURCE, -1)"
+	matched  = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1)"
 	statusIn = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
 )
 
@@ -167,6 +167,7 @@ var bodies = map[string]body{
 	"request_free": {
 		before: "struct mt_pending pending; mt_request_find({request} != NULL ? MT_U64(*{request}) : 0, &pending);",
 		after:  "mt_request_forget(&call, &pending);",
+		paused: "if (rc == MT_SUCCESS) {\n            mt_request_abandon(&pending);\n        }",
 	},
 	"cancel": {
 		before: "__atomic_store_n(&mt_cancel_used, 1, __ATOMIC_RELEASE);",

@@ -55,6 +55,29 @@ func regressionRows() []row {
 	paused := matchedManyRow("mprobe_paused", "a matched probe made while measurement is paused", 2)
 	paused.want[0].peers = both(0, 3, 12)
 	return []row{
+		{
+			name: "requests_nobody", what: "requests with nobody at the other end, thousands of one handle", program: "requests_nobody.c", ranks: 1,
+			want: []expectation{{
+				calls: counts{"Init_thread": 1, "Irecv": 400, "Waitall": 100, "Recv_init": 1, "Start": 50, "Wait": 470, "Request_free": 1,
+					"Mprobe": 20, "Imrecv": 20, "Isend": 200, "Finalize": 1},
+				bytes:    counts{"Irecv": 800, "Imrecv": 0, "Start": 0, "Isend": 800},
+				peers:    both(0, 200, 800),
+				requests: &requests{Started: 670, Completed: 670},
+			}},
+		},
+		{
+			name: "requests_paused", what: "persistent requests freed while measurement is paused", program: "requests_paused.c", ranks: 1,
+			want: []expectation{{
+				calls: counts{"Init": 1, "Recv_init": 100, "Pcontrol": 100, "Irecv": 100, "Send": 100, "Wait": 100, "Finalize": 1},
+				bytes: counts{"Irecv": 400, "Send": 400}, peers: both(0, 100, 400),
+				requests: &requests{Started: 100, Completed: 100},
+			}},
+		},
+		{
+			name: "load_lock", what: "the first call of a thread while a constructor that `dlopen` runs calls MPI",
+			program: "load_lock.c", args: []string{"@load_lock_library.c"}, ranks: 1,
+			want: []expectation{{calls: counts{"Init_thread": 1, "Comm_size": 1, "Barrier": 1, "Finalize": 1}}},
+		},
 		paused,
 		matchedManyRow("mprobe_many", "... after 1,200 matched probes outstanding at once", 1200),
 		skipRow(),
