@@ -154,7 +154,7 @@ test-arm64:
 	$(call need,$(DEPS_ARM64))
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc \
 		$(BUILD)/arm64/libmpishim.so
-	for t in call request; do \
+	for t in arrival call request reuse; do \
 		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
 			c/test/$${t}_test.c $(PROBE) -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
@@ -173,6 +173,12 @@ install: build
 	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BUILD)/mpitrace completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mpitrace
+	$(BUILD)/mpitrace completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mpitrace
+	$(BUILD)/mpitrace completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/mpitrace.fish
 
 clean:
 	rm -rf $(BUILD)

@@ -400,3 +400,18 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// TestRateErrorCoversReading: the clocks of a pair are not read at the same
+// moment. What all pairs of a moment share shows in no residual, but the error
+// of the rate must cover it.
+func TestRateErrorCoversReading(t *testing.T) {
+	const span, late = 7e6, 15 // ns
+	j := newJob([]*testNode{{name: "n0", rate: 2}}, 0, 0)
+	j.endNS = span
+	j.change = func(_ int, s *synth.Segment) { s.Header.LastMonotonicNS += late }
+	_, r := j.analyse(t, Options{})
+	c := r.Clocks[0]
+	if off := math.Abs(c.TicksPerNS/2-1) * 1e6; off < 1 || off > c.RateErrorPPM || c.RateErrorPPM > 10 {
+		t.Errorf("the rate is off by %.2f ppm, its error is said to be %.2f", off, c.RateErrorPPM)
+	}
+}

@@ -19,6 +19,8 @@ const module = "github.com/mpitrace/mpitrace/"
 // goArrows lists imports that must never be: package, what it must not reach,
 // and why.
 var goArrows = []struct{ from, to, why string }{
+	{"segment", "arrival", "measurement reads the format, not the other way round"},
+	{"segment", "reusetrack", "measurement reads the format, not the other way round"},
 	{"segment", "report", "the format of a segment does not depend on how it is shown"},
 	{"segment", "internal/launch", "reading results needs no launcher"},
 	{"report", "internal/launch", "reporting works where nothing can be launched"},

@@ -23,7 +23,7 @@ func build(t *testing.T, args ...string) {
 
 // library builds library.c as dir/libfake.so, with a second one behind it if
 // back is not empty, and user.c against it.
-func library(t *testing.T, version, back string) (dir string) {
+func library(t *testing.T, version, back string, flags ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	so := filepath.Join(dir, "libfake.so")
@@ -33,7 +33,7 @@ func library(t *testing.T, version, back string) (dir string) {
 		build(t, "-shared", "-fPIC", "-DVERSION=\""+back+"\"", "testdata/library.c", "-o", behind)
 		args = append(args, "-DBACK=\""+behind+"\"")
 	}
-	build(t, args...)
+	build(t, append(args, flags...)...)
 	build(t, "testdata/user.c", "-o", filepath.Join(dir, "user"), so, "-Wl,-rpath,"+dir)
 	return dir
 }
@@ -146,6 +146,17 @@ func TestMissingFunction(t *testing.T) {
 	if status != 127 || !strings.Contains(stderr, "undefined symbol: MPI_Type_commit") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
+}
+
+// TestUnknownFunctions: a library of the future has functions that nobody
+// intercepts; one line says so, and what is known is counted.
+func TestUnknownFunctions(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "", "-DEXTRA")
+	stderr := sameAsNative(t, dir)
+	if !strings.Contains(stderr, "mpitrace: the MPI library exports 2 functions that this version does not know (MPI_") || strings.Count(stderr, "not counted") != 1 {
+		t.Errorf("stderr: %q, want one line that counts the unknown functions", stderr)
+	}
+	checkCalls(t, dir)
 }
 
 // TestWeakSymbol: where there is no MPI, asking whether it is initialised must

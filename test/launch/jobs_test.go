@@ -55,6 +55,30 @@ func TestConfigFile(t *testing.T) {
 	wantRanks(t, filepath.Join(dir, "out"), 2)
 }
 
+// TestSingletons: processes that no launcher started are worlds of their own,
+// under one mpitrace run and, preloaded by hand, in one directory.
+func TestSingletons(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := m.program(t) + " ok & " + m.program(t) + " ok & wait"
+			got := run(t, dir, environment(), traced(dir, []string{"sh", "-c", script})...)
+			wantLine(t, got, "result in out (2 ranks, 1 node)")
+			wantRanks(t, filepath.Join(dir, "out"), 1, 1)
+
+			byHand := t.TempDir()
+			run(t, byHand, append(environment(), "LD_PRELOAD="+shim), "sh", "-c", script)
+			results, err := filepath.Glob(filepath.Join(byHand, "mpitrace-*"))
+			if err != nil || len(results) != 2 {
+				t.Fatalf("results %q, %v, want one for each process", results, err)
+			}
+			for _, result := range results {
+				wantRanks(t, result, 1)
+			}
+		})
+	}
+}
+
 // TestNoLeak: neither the launcher nor its daemons on this node have the
 // preload in their environment.
 func TestNoLeak(t *testing.T) {

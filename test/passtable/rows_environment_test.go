@@ -2,6 +2,7 @@ package passtable
 
 import (
 	"fmt"
+	"os"
 	"slices"
 )
 
@@ -25,9 +26,18 @@ func many() []expectation {
 	return pair(want, 3500, 501000+12000)
 }
 
+// ownMounts runs a command that may mount file systems for itself. Whoever is
+// not root becomes it in a user namespace.
+func ownMounts() []string {
+	if os.Geteuid() == 0 {
+		return []string{"unshare", "-m"}
+	}
+	return []string{"unshare", "-rm"}
+}
+
 // inNamespace runs a command in a mount namespace of its own after the setup.
 func inNamespace(setup string) []string {
-	return []string{"unshare", "-m", "/bin/sh", "-c", setup + ` && exec "$@"`, "namespace"}
+	return append(ownMounts(), "/bin/sh", "-c", setup+` && exec "$@"`, "namespace")
 }
 
 // full is a /dev/shm of 64 KiB without a free byte.
@@ -122,6 +132,11 @@ func directoryRows() []row {
 		{
 			name: "output", what: "a result directory that cannot be made: one warning, `mpitrace collect` has the data", program: "basic.c", ranks: 2,
 			want: basicWant(), killed: true, env: []string{"MPITRACE_OUTPUT=/proc/mpitrace"}, warning: "/proc/mpitrace",
+		},
+		{
+			name: "output_full", what: "a result directory without room for the result: one warning, `mpitrace collect` has the data", program: "basic.c", ranks: 2,
+			want: basicWant(), killed: true, warning: "No space left on device", env: []string{"MPITRACE_OUTPUT=$DIR/small/result"},
+			wrap: inNamespace(`mkdir "$PASSTABLE_DIR/small" && mount -t tmpfs -o size=4k tmpfs "$PASSTABLE_DIR/small"`),
 		},
 		{
 			name: "current_dir", what: "... the default one below a directory that cannot be written", program: "basic.c", ranks: 2,

@@ -20,7 +20,7 @@ chroot /mnt "$@"
 status=$?
 [ "$(ls -A /mnt)" = "$before" ] || ls -A /mnt
 exit $status`
-	return []string{"unshare", "-m", "/bin/sh", "-c", script, "root"}
+	return append(ownMounts(), "/bin/sh", "-c", script, "root")
 }
 
 // showing runs a command and prints a file of the run after it.

@@ -1,5 +1,5 @@
-/* clocks.c K DELAY_US END: collective operations on several hosts, a random rank
- * late, for some seconds; then END: finalize, exit or kill.
+/* clocks.c K DELAY_US END: collective operations on several hosts, a random
+ * rank late, for some seconds; then END: finalize, exit or kill.
  *
  *   ledger call FUNCTION world INDEX RANK ENTER WAIT EXIT
  *

@@ -1,5 +1,5 @@
-/* factors.c LONGEST_MS K: the rows of Table 6.1 of Qian 2010 as far as they can be
- * run: each routine with its payload, one rank late by the published
+/* factors.c LONGEST_MS K: the rows of Table 6.1 of Qian 2010 as far as they
+ * can be run: each routine with its payload, one rank late by the published
  * worst-case factor times the time T of a message of that payload, divided by
  * one number for all rows: it makes the longest delay LONGEST_MS. T comes from
  * a ping-pong.
