@@ -23,6 +23,7 @@ type noteKind int
 
 const (
 	noteStopped noteKind = iota
+	notePartial
 	notePrivate
 	noteSessions
 	noteMeasuringOff
@@ -43,6 +44,7 @@ const (
 // noteTexts says what each kind means; %s is the ranks, %d the sum.
 var noteTexts = [noteKinds]string{
 	noteStopped:      "%s: measuring stopped after an internal error of mpitrace, the figures end there",
+	notePartial:      "%s: the segment had no room for what some threads did, their calls are missing: raise MPITRACE_SEGMENT_BYTES_MAX",
 	notePrivate:      "%s: no shared memory was to be had, nothing would have survived a kill",
 	noteSessions:     "%s: uses MPI sessions without MPI_Init",
 	noteMeasuringOff: "%s: MPI_Pcontrol(0) was in force at the end, what followed is not counted",
@@ -79,6 +81,7 @@ func (b *builder) note(l *local) {
 	h, r, n := &l.s.Header, l.rank, &b.notes
 	flag := func(mask uint32) uint64 { return one(h.Flags&mask != 0) }
 	n.add(noteStopped, r, flag(segment.HeaderFlagKilled))
+	n.add(notePartial, r, flag(segment.HeaderFlagPartial))
 	n.add(notePrivate, r, flag(segment.HeaderFlagPrivate))
 	n.add(noteSessions, r, flag(segment.HeaderFlagSessions))
 	n.add(noteMeasuringOff, r, one(h.Measuring == 0 && h.State != segment.StateStarting))

@@ -123,6 +123,7 @@ const (
 	HeaderFlagSpawned   = 4  // started by MPI_Comm_spawn
 	HeaderFlagSessions  = 8  // the process uses sessions without MPI_Init
 	HeaderFlagEstimated = 16 // some received byte counts are the posted sizes
+	HeaderFlagPartial   = 32 // the segment had no room for what some threads measured: it is lost
 )
 
 // RawHeader: The first page of a segment.

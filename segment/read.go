@@ -40,6 +40,7 @@ func ReadFile(path string) (*Segment, error) {
 		return nil, err
 	}
 	s.settle(f)
+	s.settleMoved(f)
 	s.ReadNS = monotonicNS()
 	s.Owner = info.Uid
 	s.Alive = Alive(&s.Header)
@@ -84,6 +85,27 @@ func (s *Segment) settle(f io.ReaderAt) {
 		for j := range int(sec.Used) {
 			at := sec.Offset + uint64(j)*uint64(sec.EntryBytes)
 			s.torn = append(s.torn, !settleOne(f, s.data[at:at+uint64(size)], fresh, int64(at)))
+		}
+	}
+}
+
+// settleMoved looks at the directory again for sections whose rows a living
+// process moves: arrivals that were thinned out while they were read are marked
+// as torn, events that went to the trace file meanwhile are left away.
+func (s *Segment) settleMoved(f io.ReaderAt) {
+	stride := int(unsafe.Sizeof(RawSection{}))
+	directory := make([]byte, len(s.sections)*stride)
+	if n, _ := f.ReadAt(directory, SectionsOffset); n < len(directory) {
+		return // shrunk under us: what was read first has to do
+	}
+	fresh := decode[RawSection](nil, directory, stride, len(s.sections))
+	for i := range s.sections {
+		sec := &s.sections[i]
+		switch {
+		case sec.Kind == SectionKindArrivals && sec.Reserved0 != fresh[i].Reserved0:
+			sec.Reserved0 |= 1
+		case sec.Kind == SectionKindEvents && fresh[i].Used < sec.Used:
+			sec.Used = 0
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package segment
 
 import (
+	"bytes"
 	"io"
 	"testing"
+	"unsafe"
 )
 
 // restless gives a thread record that is another at each reading, until it
@@ -37,3 +39,22 @@ func TestSettle(t *testing.T) {
 type failing struct{}
 
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestSettleMoved: rows that moved between the reading of the directory and
+// that of the rows are not taken for what they were.
+func TestSettleMoved(t *testing.T) {
+	stride := int(unsafe.Sizeof(RawSection{}))
+	before := []RawSection{{Kind: SectionKindArrivals, Used: 4, Reserved0: 2}, {Kind: SectionKindEvents, Used: 9}, {Kind: SectionKindArrivals, Used: 3, Reserved0: 6}}
+	after := []RawSection{{Kind: SectionKindArrivals, Used: 2, Reserved0: 4}, {Kind: SectionKindEvents, Used: 1}, {Kind: SectionKindArrivals, Used: 5, Reserved0: 6}}
+	file := append(make([]byte, SectionsOffset), Encode(after...)...)
+	s := &Segment{sections: before}
+	s.settleMoved(bytes.NewReader(file))
+	if s.sections[0].Reserved0%2 == 0 || s.sections[1].Used != 0 || s.sections[2].Reserved0%2 != 0 || s.sections[2].Used != 3 {
+		t.Errorf("sections after the second look: %+v", s.sections)
+	}
+	s = &Segment{sections: []RawSection{{Kind: SectionKindEvents, Used: 9}}}
+	s.settleMoved(bytes.NewReader(file[:SectionsOffset+stride/2]))
+	if s.sections[0].Used != 9 {
+		t.Error("a file that shrank changed what was read")
+	}
+}

@@ -137,10 +137,11 @@ int MT_NAME(MPI_Allgather)(const void *a0, int a1, MT_Datatype a2, void *a3, int
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -159,10 +160,11 @@ int MT_NAME(MPI_Allgather_init)(const void *a0, int a1, MT_Datatype a2, void *a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -181,10 +183,11 @@ int MT_NAME(MPI_Allgatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, co
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -203,10 +206,11 @@ int MT_NAME(MPI_Allgatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -239,10 +243,11 @@ int MT_NAME(MPI_Allreduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -261,10 +266,11 @@ int MT_NAME(MPI_Allreduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -283,10 +289,11 @@ int MT_NAME(MPI_Alltoall)(const void *a0, int a1, MT_Datatype a2, void *a3, int 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -305,10 +312,11 @@ int MT_NAME(MPI_Alltoall_init)(const void *a0, int a1, MT_Datatype a2, void *a3,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -327,10 +335,11 @@ int MT_NAME(MPI_Alltoallv)(const void *a0, const int *a1, const int *a2, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -349,10 +358,11 @@ int MT_NAME(MPI_Alltoallv_init)(const void *a0, const int *a1, const int *a2, MT
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -371,10 +381,11 @@ int MT_NAME(MPI_Alltoallw)(const void *a0, const int *a1, const int *a2, const M
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -393,10 +404,11 @@ int MT_NAME(MPI_Alltoallw_init)(const void *a0, const int *a1, const int *a2, co
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -457,10 +469,11 @@ int MT_NAME(MPI_Barrier)(MT_Comm a0)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a0, -1, 0, 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a0));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a0);
-        }
+        mt_body_unmeasured(a0, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -479,10 +492,11 @@ int MT_NAME(MPI_Barrier_init)(MT_Comm a0, MT_Info a1, MT_Request *a2)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a0, -1, 0, a2);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a0));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a0);
-        }
+        mt_body_unmeasured(a0, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -501,10 +515,11 @@ int MT_NAME(MPI_Bcast)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -523,10 +538,11 @@ int MT_NAME(MPI_Bcast_init)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1597,10 +1613,11 @@ int MT_NAME(MPI_Exscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1619,10 +1636,11 @@ int MT_NAME(MPI_Exscan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2677,10 +2695,11 @@ int MT_NAME(MPI_Gather)(const void *a0, int a1, MT_Datatype a2, void *a3, int a4
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2699,10 +2718,11 @@ int MT_NAME(MPI_Gather_init)(const void *a0, int a1, MT_Datatype a2, void *a3, i
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2721,10 +2741,11 @@ int MT_NAME(MPI_Gatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, const
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2743,10 +2764,11 @@ int MT_NAME(MPI_Gatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3249,10 +3271,11 @@ int MT_NAME(MPI_Iallgather)(const void *a0, int a1, MT_Datatype a2, void *a3, in
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3271,10 +3294,11 @@ int MT_NAME(MPI_Iallgatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, c
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3293,10 +3317,11 @@ int MT_NAME(MPI_Iallreduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3315,10 +3340,11 @@ int MT_NAME(MPI_Ialltoall)(const void *a0, int a1, MT_Datatype a2, void *a3, int
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3337,10 +3363,11 @@ int MT_NAME(MPI_Ialltoallv)(const void *a0, const int *a1, const int *a2, MT_Dat
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3359,10 +3386,11 @@ int MT_NAME(MPI_Ialltoallw)(const void *a0, const int *a1, const int *a2, const 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3381,10 +3409,11 @@ int MT_NAME(MPI_Ibarrier)(MT_Comm a0, MT_Request *a1)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a0, -1, 0, 0, a1);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a0));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a0);
-        }
+        mt_body_unmeasured(a0, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3403,10 +3432,11 @@ int MT_NAME(MPI_Ibcast)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4, MT
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a5);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3442,10 +3472,11 @@ int MT_NAME(MPI_Iexscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3464,10 +3495,11 @@ int MT_NAME(MPI_Igather)(const void *a0, int a1, MT_Datatype a2, void *a3, int a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3486,10 +3518,11 @@ int MT_NAME(MPI_Igatherv)(const void *a0, int a1, MT_Datatype a2, void *a3, cons
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3548,10 +3581,11 @@ int MT_NAME(MPI_Ineighbor_allgather)(const void *a0, int a1, MT_Datatype a2, voi
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3570,10 +3604,11 @@ int MT_NAME(MPI_Ineighbor_allgatherv)(const void *a0, int a1, MT_Datatype a2, vo
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3592,10 +3627,11 @@ int MT_NAME(MPI_Ineighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3614,10 +3650,11 @@ int MT_NAME(MPI_Ineighbor_alltoallv)(const void *a0, const int *a1, const int *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3636,10 +3673,11 @@ int MT_NAME(MPI_Ineighbor_alltoallw)(const void *a0, const int *a1, const MT_Ain
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -3987,10 +4025,11 @@ int MT_NAME(MPI_Ireduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4009,10 +4048,11 @@ int MT_NAME(MPI_Ireduce_scatter)(const void *a0, void *a1, const int *a2, MT_Dat
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4031,10 +4071,11 @@ int MT_NAME(MPI_Ireduce_scatter_block)(const void *a0, void *a1, int a2, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4084,10 +4125,11 @@ int MT_NAME(MPI_Iscan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4106,10 +4148,11 @@ int MT_NAME(MPI_Iscatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4128,10 +4171,11 @@ int MT_NAME(MPI_Iscatterv)(const void *a0, const int *a1, const int *a2, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4346,10 +4390,11 @@ int MT_NAME(MPI_Neighbor_allgather)(const void *a0, int a1, MT_Datatype a2, void
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4368,10 +4413,11 @@ int MT_NAME(MPI_Neighbor_allgather_init)(const void *a0, int a1, MT_Datatype a2,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4390,10 +4436,11 @@ int MT_NAME(MPI_Neighbor_allgatherv)(const void *a0, int a1, MT_Datatype a2, voi
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4412,10 +4459,11 @@ int MT_NAME(MPI_Neighbor_allgatherv_init)(const void *a0, int a1, MT_Datatype a2
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4434,10 +4482,11 @@ int MT_NAME(MPI_Neighbor_alltoall)(const void *a0, int a1, MT_Datatype a2, void 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4456,10 +4505,11 @@ int MT_NAME(MPI_Neighbor_alltoall_init)(const void *a0, int a1, MT_Datatype a2, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4478,10 +4528,11 @@ int MT_NAME(MPI_Neighbor_alltoallv)(const void *a0, const int *a1, const int *a2
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4500,10 +4551,11 @@ int MT_NAME(MPI_Neighbor_alltoallv_init)(const void *a0, const int *a1, const in
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4522,10 +4574,11 @@ int MT_NAME(MPI_Neighbor_alltoallw)(const void *a0, const int *a1, const MT_Aint
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4544,10 +4597,11 @@ int MT_NAME(MPI_Neighbor_alltoallw_init)(const void *a0, const int *a1, const MT
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4938,10 +4992,11 @@ int MT_NAME(MPI_Reduce)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4960,10 +5015,11 @@ int MT_NAME(MPI_Reduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4996,10 +5052,11 @@ int MT_NAME(MPI_Reduce_scatter)(const void *a0, void *a1, const int *a2, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5018,10 +5075,11 @@ int MT_NAME(MPI_Reduce_scatter_block)(const void *a0, void *a1, int a2, MT_Datat
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5040,10 +5098,11 @@ int MT_NAME(MPI_Reduce_scatter_block_init)(const void *a0, void *a1, int a2, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5062,10 +5121,11 @@ int MT_NAME(MPI_Reduce_scatter_init)(const void *a0, void *a1, const int *a2, MT
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5263,10 +5323,11 @@ int MT_NAME(MPI_Scan)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_Op a4
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5285,10 +5346,11 @@ int MT_NAME(MPI_Scan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5307,10 +5369,11 @@ int MT_NAME(MPI_Scatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5329,10 +5392,11 @@ int MT_NAME(MPI_Scatter_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5351,10 +5415,11 @@ int MT_NAME(MPI_Scatterv)(const void *a0, const int *a1, const int *a2, MT_Datat
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5373,10 +5438,11 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5691,6 +5757,11 @@ int MT_NAME(MPI_Start)(MT_Request *a0)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_request_activate(&call, started);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS) {
+            mt_request_unmeasured(started);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -5708,6 +5779,11 @@ int MT_NAME(MPI_Startall)(int a0, MT_Request *a1)
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         for (int i = 0; i < a0; i++) {
             mt_request_activate(&call, MT_U64(a1[i]));
+        }
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        for (int i = 0; rc == MT_SUCCESS && i < a0; i++) {
+            mt_request_unmeasured(MT_U64(a1[i]));
         }
     }
     mt_leave(&call, rc != MT_SUCCESS);
@@ -8492,10 +8568,11 @@ int MT_NAME(MPI_Allgather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8514,10 +8591,11 @@ int MT_NAME(MPI_Allgather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8536,10 +8614,11 @@ int MT_NAME(MPI_Allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8558,10 +8637,11 @@ int MT_NAME(MPI_Allgatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8580,10 +8660,11 @@ int MT_NAME(MPI_Allreduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8602,10 +8683,11 @@ int MT_NAME(MPI_Allreduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8624,10 +8706,11 @@ int MT_NAME(MPI_Alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8646,10 +8729,11 @@ int MT_NAME(MPI_Alltoall_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, vo
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8668,10 +8752,11 @@ int MT_NAME(MPI_Alltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8690,10 +8775,11 @@ int MT_NAME(MPI_Alltoallv_init_c)(const void *a0, const MT_Count *a1, const MT_A
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8712,10 +8798,11 @@ int MT_NAME(MPI_Alltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8734,10 +8821,11 @@ int MT_NAME(MPI_Alltoallw_init_c)(const void *a0, const MT_Count *a1, const MT_A
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8756,10 +8844,11 @@ int MT_NAME(MPI_Bcast_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Comm 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8778,10 +8867,11 @@ int MT_NAME(MPI_Bcast_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8862,10 +8952,11 @@ int MT_NAME(MPI_Exscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8884,10 +8975,11 @@ int MT_NAME(MPI_Exscan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9418,10 +9510,11 @@ int MT_NAME(MPI_Gather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9440,10 +9533,11 @@ int MT_NAME(MPI_Gather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9462,10 +9556,11 @@ int MT_NAME(MPI_Gatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9484,10 +9579,11 @@ int MT_NAME(MPI_Gatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9571,10 +9667,11 @@ int MT_NAME(MPI_Iallgather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9593,10 +9690,11 @@ int MT_NAME(MPI_Iallgatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9615,10 +9713,11 @@ int MT_NAME(MPI_Iallreduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9637,10 +9736,11 @@ int MT_NAME(MPI_Ialltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9659,10 +9759,11 @@ int MT_NAME(MPI_Ialltoallv_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9681,10 +9782,11 @@ int MT_NAME(MPI_Ialltoallw_c)(const void *a0, const MT_Count *a1, const MT_Aint 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9703,10 +9805,11 @@ int MT_NAME(MPI_Ibcast_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_Comm
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a5);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a4));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a4);
-        }
+        mt_body_unmeasured(a4, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9742,10 +9845,11 @@ int MT_NAME(MPI_Iexscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9764,10 +9868,11 @@ int MT_NAME(MPI_Igather_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9786,10 +9891,11 @@ int MT_NAME(MPI_Igatherv_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9826,10 +9932,11 @@ int MT_NAME(MPI_Ineighbor_allgather_c)(const void *a0, MT_Count a1, MT_Datatype 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9848,10 +9955,11 @@ int MT_NAME(MPI_Ineighbor_allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9870,10 +9978,11 @@ int MT_NAME(MPI_Ineighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9892,10 +10001,11 @@ int MT_NAME(MPI_Ineighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9914,10 +10024,11 @@ int MT_NAME(MPI_Ineighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9953,10 +10064,11 @@ int MT_NAME(MPI_Ireduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9975,10 +10087,11 @@ int MT_NAME(MPI_Ireduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9997,10 +10110,11 @@ int MT_NAME(MPI_Ireduce_scatter_block_c)(const void *a0, void *a1, MT_Count a2, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10036,10 +10150,11 @@ int MT_NAME(MPI_Iscan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a6);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10058,10 +10173,11 @@ int MT_NAME(MPI_Iscatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10080,10 +10196,11 @@ int MT_NAME(MPI_Iscatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10196,10 +10313,11 @@ int MT_NAME(MPI_Neighbor_allgather_c)(const void *a0, MT_Count a1, MT_Datatype a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10218,10 +10336,11 @@ int MT_NAME(MPI_Neighbor_allgather_init_c)(const void *a0, MT_Count a1, MT_Datat
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10240,10 +10359,11 @@ int MT_NAME(MPI_Neighbor_allgatherv_c)(const void *a0, MT_Count a1, MT_Datatype 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10262,10 +10382,11 @@ int MT_NAME(MPI_Neighbor_allgatherv_init_c)(const void *a0, MT_Count a1, MT_Data
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10284,10 +10405,11 @@ int MT_NAME(MPI_Neighbor_alltoall_c)(const void *a0, MT_Count a1, MT_Datatype a2
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10306,10 +10428,11 @@ int MT_NAME(MPI_Neighbor_alltoall_init_c)(const void *a0, MT_Count a1, MT_Dataty
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10328,10 +10451,11 @@ int MT_NAME(MPI_Neighbor_alltoallv_c)(const void *a0, const MT_Count *a1, const 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10350,10 +10474,11 @@ int MT_NAME(MPI_Neighbor_alltoallv_init_c)(const void *a0, const MT_Count *a1, c
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10372,10 +10497,11 @@ int MT_NAME(MPI_Neighbor_alltoallw_c)(const void *a0, const MT_Count *a1, const 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10394,10 +10520,11 @@ int MT_NAME(MPI_Neighbor_alltoallw_init_c)(const void *a0, const MT_Count *a1, c
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10556,10 +10683,11 @@ int MT_NAME(MPI_Reduce_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3,
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10578,10 +10706,11 @@ int MT_NAME(MPI_Reduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a6));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a6);
-        }
+        mt_body_unmeasured(a6, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10614,10 +10743,11 @@ int MT_NAME(MPI_Reduce_scatter_c)(const void *a0, void *a1, const MT_Count *a2, 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10636,10 +10766,11 @@ int MT_NAME(MPI_Reduce_scatter_block_c)(const void *a0, void *a1, MT_Count a2, M
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10658,10 +10789,11 @@ int MT_NAME(MPI_Reduce_scatter_block_init_c)(const void *a0, void *a1, MT_Count 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10680,10 +10812,11 @@ int MT_NAME(MPI_Reduce_scatter_init_c)(const void *a0, void *a1, const MT_Count 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10804,10 +10937,11 @@ int MT_NAME(MPI_Scan_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype a3, M
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3));
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10826,10 +10960,11 @@ int MT_NAME(MPI_Scan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a5));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a5);
-        }
+        mt_body_unmeasured(a5, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10848,10 +10983,11 @@ int MT_NAME(MPI_Scatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10870,10 +11006,11 @@ int MT_NAME(MPI_Scatter_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a7));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a7);
-        }
+        mt_body_unmeasured(a7, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10892,10 +11029,11 @@ int MT_NAME(MPI_Scatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10914,10 +11052,11 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
     }
+    if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
+        mt_registry_comm_distrust(MT_U64(a8));
+    }
     if (mt_unlikely(call.shard == NULL)) {
-        if (rc == MT_SUCCESS) {
-            mt_body_unmeasured(a8);
-        }
+        mt_body_unmeasured(a8, rc);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

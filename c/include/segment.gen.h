@@ -118,6 +118,7 @@ enum mt_header_flag {
     MPITRACE_HEADER_FLAG_SPAWNED = 4, /* started by MPI_Comm_spawn */
     MPITRACE_HEADER_FLAG_SESSIONS = 8, /* the process uses sessions without MPI_Init */
     MPITRACE_HEADER_FLAG_ESTIMATED = 16, /* some received byte counts are the posted sizes */
+    MPITRACE_HEADER_FLAG_PARTIAL = 32, /* the segment had no room for what some threads measured: it is lost */
 };
 
 /* The first page of a segment. */

@@ -218,12 +218,15 @@ MT_INLINE void mt_body_array_failed(struct mt_call *call,
     }
 }
 
-/* The same for a single request. */
+/* The same for a single request. A persistent one keeps its handle. */
 MT_INLINE void mt_body_failed(struct mt_call *call,
                               const struct mt_pending *pending,
                               const MT_Request *request)
 {
-    if (request != NULL && MT_U64(*request) != pending->handle) {
+    bool persistent = pending->slot >= 0 &&
+                      (pending->generation & MT_GENERATION_PERSISTENT) != 0;
+    if (request != NULL &&
+        (persistent || MT_U64(*request) != pending->handle)) {
         mt_request_fail(call, pending);
     }
 }
@@ -368,9 +371,13 @@ MT_INLINE uint32_t mt_body_sequence(struct mt_call *call, MT_Comm comm)
 }
 
 /* Numbers go on while measurement is paused: on other ranks it may not be. */
-MT_INLINE void mt_body_unmeasured(MT_Comm comm)
+MT_INLINE void mt_body_unmeasured(MT_Comm comm, int rc)
 {
-    mt_ops.comm_find(MT_U64(comm))->sequence++;
+    if (rc == MT_SUCCESS) {
+        mt_ops.comm_find(MT_U64(comm))->sequence++;
+    } else {
+        mt_registry_comm_distrust(MT_U64(comm));
+    }
 }
 
 /* Ends a blocking collective whose share is bytes of type (a handle, or 0). */

@@ -347,6 +347,9 @@ static void mt_life_end(void *unused)
 {
     struct mt_seg_header *h = mt_process.header;
     (void)unused;
+    if (mt_forked || mt_process.pid != (uint32_t)getpid()) {
+        return; /* a child that a destructor made */
+    }
     h->exit_ticks = mt_clock_now();
     mt_segment_pair();
     mt_segment_memory();

@@ -78,7 +78,7 @@ bool mt_registry_init(void)
         memcpy(mt_reg->type_rows[0].name, "other", 6);
         mt_reg->comm_section->used = 1;
         mt_reg->type_section->used = 1;
-        mt_reg->other.neighbours = -1;
+        mt_reg->other.neighbours = 0; /* MPI cannot be asked: it has no handle */
     }
     mt_cold_unlock();
     return made;
@@ -270,6 +270,18 @@ struct mt_comm *mt_registry_comm(uint64_t handle)
     }
     fresh.comparable = 0;
     return mt_registry_comm_add(&fresh, 0, MPITRACE_COMM_KIND_FOUND, 0, 0, "");
+}
+
+/* A collective failed here. It may have succeeded elsewhere, so the numbers of
+ * operations on this communicator are no longer the same on all ranks. */
+void mt_registry_comm_distrust(uint64_t handle)
+{
+    mt_cold_lock();
+    struct mt_comm *c = mt_reg != NULL ? mt_comm_known(handle) : NULL;
+    if (c != NULL) {
+        c->comparable = 0;
+    }
+    mt_cold_unlock();
 }
 
 void mt_registry_comm_name(uint64_t handle, const char *name)

@@ -226,6 +226,11 @@ static bool mt_segment_extend(uint64_t bytes)
     return done;
 }
 
+uint64_t mt_segment_left(void)
+{
+    return mt_limit_bytes > mt_used_bytes ? mt_limit_bytes - mt_used_bytes : 0;
+}
+
 /* A new section of capacity zeroed entries; NULL when the segment is full. */
 struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
                                           uint32_t entry_bytes,

@@ -21,6 +21,7 @@ enum {
     MT_PEER_ROWS = 1024,
     MT_PEER_SPECIAL_ROWS = 4,
     MT_PEER_INDEX_MAX = 1 << 17,
+    MT_SHARD_BYTES = 128 * 1024, /* more than the sections of a shard take */
 };
 
 static struct mt_shard *mt_shards[MT_SHARDS_MAX + 1];
@@ -47,6 +48,7 @@ static struct mt_seg_section *mt_rows(uint32_t kind, uint32_t shard,
         if (s == NULL) {
             return NULL;
         }
+        mt_process.header->flags |= MPITRACE_HEADER_FLAG_PARTIAL;
         *s = (struct mt_seg_section){.kind = kind, .shard = shard,
                                      .entry_bytes = entry_bytes,
                                      .capacity = capacity};
@@ -155,6 +157,13 @@ bool mt_shard_reuse_grow(struct mt_shard *shard)
         return false;
     }
     mt_cold_lock();
+    /* shards that are yet to be made come first */
+    uint64_t others = MT_SHARDS_MAX + 1 - mt_shard_count;
+    if (t->room > 0 && mt_segment_left() < rows * sizeof(*buffers) +
+                                               others * MT_SHARD_BYTES) {
+        mt_cold_unlock();
+        return false;
+    }
     uint32_t slots = 2 * (t->room + rows);
     uint32_t *index = t->room == 0
                           ? t->index

@@ -98,6 +98,7 @@ struct mt_comm *mt_registry_comm_add(const struct mt_comm *comm, uint64_t parent
                                      uint64_t salt, const char *name);
 void mt_registry_comm_name(uint64_t handle, const char *name);
 void mt_registry_comm_free(uint64_t handle);
+void mt_registry_comm_distrust(uint64_t handle);
 const int32_t *mt_registry_map(uint64_t group, int32_t size,
                                const int32_t *ranks);
 void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p);
@@ -115,6 +116,7 @@ void mt_segment_memory(void);
 struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
                                           uint32_t entry_bytes,
                                           uint32_t capacity, void **rows_p);
+uint64_t mt_segment_left(void); /* bytes until it may grow no further */
 void mt_segment_path(const char **directory_p, const char **file_p);
 void *mt_private_bytes(size_t bytes);
 uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */

@@ -23,7 +23,7 @@ void mt_trace_begin(void)
 
 static void mt_trace_end(const char *why)
 {
-    mt_trace_ended = true;
+    __atomic_store_n(&mt_trace_ended, true, __ATOMIC_RELAXED);
     mt_say("the trace of rank %d ends here (%s); later events are counted as "
            "dropped",
            mt_process.world_rank, why);
@@ -60,12 +60,12 @@ static int mt_trace_open(void)
         }
         snprintf(mt_trace_path, sizeof(mt_trace_path), "%s/%s.%u.%llu.mtt",
                  directory, h->node, h->pid, (unsigned long long)h->pid_start);
-        flags |= O_CREAT | O_EXCL;
     }
+    flags |= mt_trace_bytes == 0 ? O_CREAT | O_EXCL : 0;
     int fd = open(mt_trace_path, flags, 0666);
     if (fd >= 0) {
         lseek(fd, 0, SEEK_END);
-        if ((flags & O_CREAT) != 0 && !mt_trace_head(fd)) {
+        if (mt_trace_bytes == 0 && !mt_trace_head(fd)) {
             close(fd);
             fd = -1;
         }
@@ -79,6 +79,9 @@ bool mt_trace_spill(struct mt_shard *shard)
     size_t bytes = (size_t)s->used * sizeof(struct mt_seg_event);
     bool done = false;
     int saved = errno; /* the application's */
+    if (__atomic_load_n(&mt_trace_ended, __ATOMIC_RELAXED)) {
+        return false;
+    }
     mt_cold_lock();
     if (!mt_trace_ended && mt_trace_bytes + bytes > mt_trace_limit) {
         mt_trace_end("MPITRACE_TRACE_BYTES is reached");
@@ -89,6 +92,11 @@ bool mt_trace_spill(struct mt_shard *shard)
         if (done) {
             mt_trace_bytes += bytes;
             __atomic_store_n(&s->used, 0, __ATOMIC_RELEASE);
+        } else if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+            /* there may be a descriptor again later: only these are lost */
+            shard->thread->events_dropped += s->used;
+            __atomic_store_n(&s->used, 0, __ATOMIC_RELEASE);
+            done = true;
         } else {
             mt_trace_end(strerror(errno));
         }

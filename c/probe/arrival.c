@@ -52,6 +52,7 @@ static void mt_arrival_thin(struct mt_shard *shard)
     struct mt_seg_arrival_class *class = mt_arrival_largest(shard);
     uint32_t kept = 0;
     __atomic_store_n(&s->reserved0, s->reserved0 + 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before any row moves */
     class->level++;
     for (uint32_t i = 0; i < s->used; i++) {
         const struct mt_seg_arrival *r = &rows[i];

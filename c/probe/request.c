@@ -206,8 +206,8 @@ static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
 }
 
 /* The handle that the library gives to every send that is complete at once: it
- * has come back MT_SHARED_CERTAIN times while it was followed. From then on
- * such a send is over when it starts, and is not followed at all. */
+ * has come back MT_SHARED_CERTAIN times in a row while it was followed. From
+ * then on such a send is over when it starts, and is not followed at all. */
 enum { MT_SHARED_CERTAIN = 16 };
 static uint64_t mt_shared_handle, mt_shared_candidate;
 static uint32_t mt_shared_times;
@@ -345,6 +345,16 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     }
 }
 
+void mt_request_unmeasured(uint64_t handle)
+{
+    struct mt_pending found;
+    mt_request_find(handle, &found);
+    if (found.slot >= 0 &&
+        (mt_requests[found.slot].kind & MT_REQUEST_COLLECTIVE) != 0) {
+        mt_requests[found.slot].starts++;
+    }
+}
+
 /* A cancelled operation moved nothing: a send was counted when it started. */
 static void mt_request_undo(struct mt_shard *shard,
                             const struct mt_request *request)
@@ -387,6 +397,9 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
     if ((p.generation & MT_GENERATION_PERSISTENT) != 0) {
         mt_request_rest(call, pending, how);
         return;
+    }
+    if (p.handle == mt_shared_candidate) {
+        mt_shared_times = 0; /* MT_SHARED_CERTAIN times in a row, that is */
     }
     /* One that was counted already had a handle shared among sends: whichever
      * of them still has it is complete too. */

@@ -139,6 +139,10 @@ MT_INLINE bool mt_request_is_displaced(unsigned home)
     return __atomic_load_n(&mt_request_displaced[home], __ATOMIC_ACQUIRE) != 0;
 }
 
+/* A persistent request was started while measurement was paused: it is not
+ * active, but the starts of a collective go on in step with other ranks. */
+void mt_request_unmeasured(uint64_t handle);
+
 /* Finds the entry of a handle before the MPI library may complete it. */
 MT_INLINE void mt_request_find(uint64_t handle, struct mt_pending *found_p)
 {

@@ -98,9 +98,11 @@ var bodies = map[string]body{
 	"start": {
 		before: "uint64_t started = {request} != NULL ? MT_U64(*{request}) : 0;",
 		after:  "mt_request_activate(&call, started);",
+		paused: "if (rc == MT_SUCCESS) {\n            mt_request_unmeasured(started);\n        }",
 	},
 	"startall": {
-		after: "for (int i = 0; i < {nrequests}; i++) {\n            mt_request_activate(&call, MT_U64({requests}[i]));\n        }",
+		after:  "for (int i = 0; i < {nrequests}; i++) {\n            mt_request_activate(&call, MT_U64({requests}[i]));\n        }",
+		paused: "for (int i = 0; rc == MT_SUCCESS && i < {nrequests}; i++) {\n            mt_request_unmeasured(MT_U64({requests}[i]));\n        }",
 	},
 	"wait": {
 		failed:  "mt_body_failed(&call, &pending, {request});",
@@ -385,7 +387,8 @@ func (c *call) bodyOf() body {
 			root = "{root}"
 			b.publish = "mt_go_peer(&call, MT_U64({comm}), {root}, -1);"
 		}
-		b.paused = "if (rc == MT_SUCCESS) {\n            mt_body_unmeasured({comm});\n        }"
+		b.paused = "mt_body_unmeasured({comm}, rc);"
+		b.failed = "mt_registry_comm_distrust(MT_U64({comm}));"
 		bytes, typ := c.collectiveShare()
 		switch c.Class {
 		case "coll":

@@ -39,6 +39,17 @@ func noCallbacks(_ *harness, rep *report) []string {
 	return problems
 }
 
+// finished requires every rank to have ended in order.
+func finished(_ *harness, rep *report) []string {
+	var problems []string
+	for _, r := range rep.Ranks {
+		if r.State != "finished" {
+			problems = append(problems, fmt.Sprintf("state of rank %d: got %s, want finished", r.Rank, r.State))
+		}
+	}
+	return problems
+}
+
 // noPeers requires that no message was counted.
 func noPeers(_ *harness, rep *report) []string {
 	var problems []string
@@ -77,6 +88,18 @@ func regressionRows() []row {
 			name: "load_lock", what: "the first call of a thread while a constructor that `dlopen` runs calls MPI",
 			program: "load_lock.c", args: []string{"@load_lock_library.c"}, ranks: 1,
 			want: []expectation{{calls: counts{"Init_thread": 1, "Comm_size": 1, "Barrier": 1, "Finalize": 1}}},
+		},
+		{
+			name: "many_grids", what: "neighbourhood collectives on the 1,100th communicator at once", program: "many_grids.c", ranks: 1,
+			want: []expectation{{calls: counts{"Init": 1, "Cart_create": 1100, "Neighbor_alltoallv": 2, "Ineighbor_alltoallv": 1, "Wait": 1, "Comm_free": 1100, "Finalize": 1}}},
+		},
+		{
+			name: "threads_buffers", what: "14 threads with 5,000 buffers each", program: "threads_buffers.c", ranks: 1, check: threadsSeen(15),
+			want: []expectation{{calls: counts{"Init_thread": 1, "Sendrecv": 1400000, "Finalize": 1}, bytes: counts{"Sendrecv": 11200000}}},
+		},
+		{
+			name: "fork_late", what: "a child made by the destructor of a library", program: "fork_late.c", args: []string{"@fork_late_library.c"}, ranks: 2,
+			want: []expectation{{calls: counts{"Init": 1, "Comm_rank": 1, "Barrier": 1, "Finalize": 1}}}, check: finished,
 		},
 		paused,
 		matchedManyRow("mprobe_many", "... after 1,200 matched probes outstanding at once", 1200),
