@@ -8,6 +8,7 @@ import (
 
 	"github.com/mpitrace/mpitrace/internal/symbols"
 	"github.com/mpitrace/mpitrace/internal/synth"
+	"golang.org/x/sys/unix"
 )
 
 // writeScale makes a result of ranks that use 64 KiB of their segments each.
@@ -23,7 +24,7 @@ func writeScale(t testing.TB, ranks int) string {
 // BenchmarkReport reads large results and writes the overview, as `mpitrace
 // report` does. Time per rank stays the same if the work is linear.
 func BenchmarkReport(b *testing.B) {
-	for _, ranks := range []int{1024, 4096} {
+	for _, ranks := range []int{1024, 4096, 16384} {
 		b.Run(fmt.Sprint(ranks), func(b *testing.B) {
 			dir := writeScale(b, ranks)
 			b.ReportAllocs()
@@ -37,6 +38,11 @@ func BenchmarkReport(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(ranks), "ns/rank")
+			var usage unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(usage.Maxrss)/1024, "MiB-peak")
 		})
 	}
 }
