@@ -10,10 +10,11 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 # What the targets need of Debian. The Go toolchain is taken as given.
-DEPS_BUILD := gcc make libc6-dev
+DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils
+DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
 # Only exports.map leaves the library; libgcc's unwinder is linked in, so that
@@ -147,7 +148,8 @@ conformance: deps-test build
 realapps: deps-test build
 	$(GO) run ./test/realapps
 
-test-slurm: deps-test build
+test-slurm: build
+	$(call need,$(DEPS_SLURM))
 	MPITRACE_TEST_SLURM=1 $(GO) test ./test/launch -count=1 -run Slurm -v
 
 # The library for arm64, loaded, and the C tests, both under emulation.

@@ -75,24 +75,27 @@ func wantEmpty(t *testing.T, h *hosts.Hosts) {
 // TestHostsCollected: mpitrace run is killed with the job; collect on each
 // host gives the whole.
 func TestHostsCollected(t *testing.T) {
-	m := mpis[0]
-	program := m.program(t)
-	h, dir := hosts.New(t, 2), t.TempDir()
-	ready := filepath.Join(dir, "ready")
-	p := start(t, dir, networkless(), h.OnIn(0, dir, traced(dir, h.Across(m.MPI, program, "wait", "0", ready))...))
-	waitFor(t, ready)
-	job := jobOf(t, ranksOf(t, program, ready)[0])
-	_ = syscall.Kill(p.Process.Pid, syscall.SIGKILL) // nsenter became mpitrace
-	for _, pid := range ranksOf(t, program, ready) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		waitGone(t, pid)
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			program := m.program(t)
+			h, dir := hosts.New(t, 2), t.TempDir()
+			ready := filepath.Join(dir, "ready")
+			p := start(t, dir, networkless(), h.OnIn(0, dir, traced(dir, h.Across(m.MPI, program, "wait", "0", ready))...))
+			waitFor(t, ready)
+			job := jobOf(t, ranksOf(t, program, ready)[0])
+			_ = syscall.Kill(p.Process.Pid, syscall.SIGKILL) // nsenter became mpitrace
+			for _, pid := range ranksOf(t, program, ready) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				waitGone(t, pid)
+			}
+			p.end(t)
+			for i := range h.Names {
+				got := run(t, dir, environment(), h.OnIn(i, dir, mpitrace, "collect", "--job", job, "-o", filepath.Join(dir, "out"))...)
+				wantLine(t, got, "collected 2 processes into")
+			}
+			wantRanks(t, filepath.Join(dir, "out"), 4)
+		})
 	}
-	p.end(t)
-	for i := range h.Names {
-		got := run(t, dir, environment(), h.OnIn(i, dir, mpitrace, "collect", "--job", job, "-o", filepath.Join(dir, "out"))...)
-		wantLine(t, got, "collected 2 processes into")
-	}
-	wantRanks(t, filepath.Join(dir, "out"), 4)
 }
 
 // ranksOf finds the processes that run a program with an argument of this

@@ -17,6 +17,9 @@ type report struct {
 	Job    struct {
 		State        string
 		MissingRanks []int `json:"missing_ranks"`
+		Own          struct {
+			PrivateBytes int64 `json:"private_bytes"`
+		}
 	}
 	Sites []site
 	Ranks []*rankReport

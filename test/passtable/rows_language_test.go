@@ -1,6 +1,9 @@
 package passtable
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // allRows is the table, in the order of the document.
 func allRows() []row {
@@ -61,6 +64,14 @@ func pythonWant() []expectation {
 	return both
 }
 
+// smallMemory requires at most 1 MiB of private memory in each rank.
+func smallMemory(_ *harness, rep *report) []string {
+	if each := rep.Job.Own.PrivateBytes / int64(max(len(rep.Ranks), 1)); each > 1<<20 || each == 0 {
+		return []string{fmt.Sprintf("private memory of a rank: got %d bytes, want at most 1 MiB", each)}
+	}
+	return nil
+}
+
 func languageRows() []row {
 	global := expectation{calls: counts{"Init": 1, "Comm_rank": 1, "Barrier": 5, "Finalize": 1}}
 	session := expectation{
@@ -71,7 +82,7 @@ func languageRows() []row {
 		bytes: counts{"Sendrecv": 40},
 	}
 	return []row{
-		{name: "c", what: "C", program: "basic.c", ranks: 2, want: basicWant()},
+		{name: "c", what: "C", program: "basic.c", ranks: 2, want: basicWant(), check: smallMemory},
 		{
 			name: "c++", what: "C++, calls from lambdas, destructors and unwinding",
 			program: "basic.cpp", ranks: 2, want: basicWant(),
