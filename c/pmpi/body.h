@@ -363,13 +363,6 @@ MT_SUM_TYPES(mt_sum_types_count, MT_Count)
     _Generic((counts), const int *: mt_sum_types_int,                        \
              const MT_Count *: mt_sum_types_count)(call, counts, types, n, absent)
 
-/* The number of the next collective operation on comm: the same on all members,
- * which start them in one order (MPI 4.1, 6.14). */
-MT_INLINE uint32_t mt_body_sequence(struct mt_call *call, MT_Comm comm)
-{
-    return mt_comm(call->shard, MT_U64(comm))->sequence++;
-}
-
 /* Numbers go on while measurement is paused: on other ranks it may not be. */
 MT_INLINE void mt_body_unmeasured(MT_Comm comm, int rc)
 {
@@ -380,34 +373,35 @@ MT_INLINE void mt_body_unmeasured(MT_Comm comm, int rc)
     }
 }
 
-/* Ends a blocking collective whose share is bytes of type (a handle, or 0). */
+/* Ends a blocking collective whose share is bytes of type (a handle, or 0). Its
+ * number is the same on all members of the communicator, which start their
+ * operations in one order (MPI 4.1, 6.14). */
 MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, int root,
                             uint64_t bytes, uint64_t type)
 {
+    struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
     struct mt_instance seen = {.call = call->id,
-                               .sequence = mt_body_sequence(call, comm),
+                               .sequence = c->sequence++,
                                .root = root,
                                .enter = call->start,
                                .wait = call->start,
                                .exit = call->stop,
                                .bytes = bytes,
                                .address = call->address};
-    mt_count_collective(call, MT_U64(comm), bytes, type);
-    mt_arrival(call->shard, mt_comm(call->shard, MT_U64(comm)), &seen);
+    mt_count_collective(call, c, bytes, type);
+    mt_arrival(call->shard, c, &seen);
 }
 
-MT_INLINE void mt_body_follow(struct mt_call *call, MT_Comm comm, int root,
-                              uint64_t bytes, uint16_t kind,
+/* Follows a collective that another call completes. */
+MT_INLINE void mt_body_follow(struct mt_call *call, struct mt_comm *comm,
+                              int root, uint64_t bytes, uint16_t kind,
                               const MT_Request *request)
 {
     struct mt_started started = {
         .handle = MT_U64(*request),
         .kind = kind | MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
-        .message = {.bytes = bytes,
-                    .comm = mt_comm(call->shard, MT_U64(comm)),
-                    .peer = root,
-                    .tag = -1},
-        .sequence = mt_body_sequence(call, comm)};
+        .message = {.bytes = bytes, .comm = comm, .peer = root, .tag = -1},
+        .sequence = comm->sequence++};
     mt_request_insert(call, &started);
 }
 
@@ -416,8 +410,9 @@ MT_INLINE void mt_body_icoll(struct mt_call *call, MT_Comm comm, int root,
                              uint64_t bytes, uint64_t type,
                              const MT_Request *request)
 {
-    mt_count_collective(call, MT_U64(comm), bytes, type);
-    mt_body_follow(call, comm, root, bytes, 0, request);
+    struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
+    mt_count_collective(call, c, bytes, type);
+    mt_body_follow(call, c, root, bytes, 0, request);
 }
 
 /* Payload that the call itself does not carry: a persistent collective's is
@@ -426,7 +421,8 @@ MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm, int root,
                                  uint64_t bytes, const MT_Request *request)
 {
     mt_count_comm(call, MT_U64(comm));
-    mt_body_follow(call, comm, root, bytes, MT_REQUEST_PERSISTENT, request);
+    mt_body_follow(call, mt_comm(call->shard, MT_U64(comm)), root, bytes,
+                   MT_REQUEST_PERSISTENT, request);
 }
 
 /* FNV-1a of a string tag. */

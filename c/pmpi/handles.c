@@ -255,7 +255,7 @@ void MT_NAME(query_thread_level)(void)
     int level = 0;
     if (MT_PMPI(Query_thread, int *)(&level) == MT_SUCCESS) {
         mt_process.header->thread_level = level;
-        mt_request_threads = level >= MT_THREAD_MULTIPLE;
+        mt_request_threads |= level >= MT_THREAD_MULTIPLE;
     }
 }
 

@@ -4,6 +4,10 @@
 
 _Static_assert(MT_ARRIVAL_CLASSES == 1 << 6, "mt_arrival_slot takes 6 bits");
 
+/* A class is at most so far from its slot: what finds no place there goes to the
+ * rest, at every call as quickly as the first time. */
+enum { MT_ARRIVAL_TRIES = 8 };
+
 /* The class that takes what found no other: counted, nothing of it is kept. */
 static struct mt_seg_arrival_class *mt_arrival_rest(struct mt_shard *shard)
 {
@@ -16,7 +20,7 @@ struct mt_seg_arrival_class *mt_arrival_class_slow(struct mt_shard *shard,
                                                    uint32_t call)
 {
     unsigned slot = mt_arrival_slot(comm_id, call);
-    for (unsigned n = 0; n < MT_ARRIVAL_CLASSES; n++) {
+    for (unsigned n = 0; n < MT_ARRIVAL_TRIES; n++) {
         struct mt_seg_arrival_class *c = &shard->arrival_classes[slot];
         if (c->comm_id == comm_id && c->call == call) {
             return c;

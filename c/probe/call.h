@@ -60,7 +60,6 @@ MT_INLINE struct mt_seg_site *mt_site_of_request(
                : mt_site_of_other(shard, site);
 }
 
-
 /* The call site: the return address, or the one outside the binding, whose
  * stack frame begins at frame. */
 MT_INLINE struct mt_seg_site *mt_site_find(struct mt_shard *shard, uint32_t id,

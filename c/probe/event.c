@@ -1,3 +1,4 @@
+/* event.c: makes events and puts them into the section of the shard. */
 #include "event.h"
 
 #include "tally.h"

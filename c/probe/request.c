@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct mt_request) == 64, "private memory is bounded");
 #define MT_KEY_BUSY (~UINT64_C(0))
 #define MT_KEY_ORPHAN (~UINT64_C(1))
 
-static uint32_t mt_generation;
+static uint32_t mt_generation = MT_GENERATION_LIVE;
 
 /* Takes a slot that was seen free. Below MPI_THREAD_MULTIPLE the application
  * lets no two calls run at once, and no locked instruction is paid for. */

@@ -30,7 +30,8 @@ enum mt_request_kind {
 enum {
     MT_GENERATION_RECEIVE = 1,
     MT_GENERATION_PERSISTENT = 2,
-    MT_GENERATION_STEP = 4,
+    MT_GENERATION_LIVE = 4, /* set in all of them: none is 0, however many */
+    MT_GENERATION_STEP = 8,
 };
 
 struct mt_request {

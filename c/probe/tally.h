@@ -172,12 +172,12 @@ MT_INLINE void mt_count_got(struct mt_call *call, const struct mt_message *m,
 
 /* The rank's share of a collective: bytes of one datatype (0: of none or of
  * several, already multiplied out). */
-MT_INLINE void mt_count_collective(struct mt_call *call, uint64_t comm,
-                                   uint64_t bytes, uint64_t datatype)
+MT_INLINE void mt_count_collective(struct mt_call *call,
+                                   const struct mt_comm *comm, uint64_t bytes,
+                                   uint64_t datatype)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_comm *c = mt_comm(shard, comm);
-    struct mt_seg_total *t = &shard->comm_totals[c->index];
+    struct mt_seg_total *t = &shard->comm_totals[comm->index];
     t->calls++;
     t->collectives++;
     t->ticks += call->stop - call->start;
