@@ -2,8 +2,8 @@ package arrival
 
 import (
 	"math"
-	"slices"
 
+	"github.com/mpitrace/mpitrace/internal/stats"
 	"github.com/mpitrace/mpitrace/segment"
 )
 
@@ -151,7 +151,7 @@ func (a *Analysis) fit(d *domain) (strange []uint32) {
 	}
 	d.nsPerTick, d.rateError = 1, 1
 	if len(rates) > 0 {
-		d.nsPerTick, d.rateError = 1/median(rates), rateErrorHeader
+		d.nsPerTick, d.rateError = 1/stats.Median(rates), rateErrorHeader
 	}
 	if len(clocks) > 0 {
 		d.originT, d.originN = int64(clocks[0].originT), int64(clocks[0].originN)
@@ -185,7 +185,7 @@ func (d *domain) line(clocks []*clockPairs) {
 	}
 	slope := d.nsPerTick
 	if len(slopes) > 0 && float64(longest) >= spanUsefulNS {
-		slope = median(slopes)
+		slope = stats.Median(slopes)
 	}
 	d.settle(slope, points)
 }
@@ -226,12 +226,6 @@ func (a *Analysis) expel(d *domain) (strange []uint32) {
 	return strange
 }
 
-func median(v []float64) float64 {
-	v = slices.Clone(v)
-	slices.Sort(v)
-	return v[len(v)/2]
-}
-
 // near is the points not far from the line of this slope, by the median of
 // the distances (Rousseeuw, Croux 1993: 1.4826 medians are a standard
 // deviation), but always those within a microsecond.
@@ -240,11 +234,11 @@ func near(points []pair, slope float64) []pair {
 	for i, p := range points {
 		rest[i] = p.ns - slope*p.ticks
 	}
-	centre := median(rest)
+	centre := stats.Median(rest)
 	for i := range rest {
 		rest[i] = math.Abs(rest[i] - centre)
 	}
-	limit := max(1000, 4*1.4826*median(rest))
+	limit := max(1000, 4*1.4826*stats.Median(rest))
 	var out []pair
 	for i, p := range points {
 		if rest[i] <= limit {
@@ -289,7 +283,7 @@ func middle(points []pair, slope float64) float64 {
 	for i, p := range points {
 		rest[i] = p.ns - slope*p.ticks
 	}
-	return median(rest)
+	return stats.Median(rest)
 }
 
 // worst is the largest distance of points from the best line of this slope.

@@ -397,9 +397,6 @@ func TestOperations(t *testing.T) {
 // TestScale: 4096 ranks with 500 samples each take seconds and less than
 // 200 MB, with 64 ranks on a node or one.
 func TestScale(t *testing.T) {
-	if testing.Short() {
-		t.Skip("large")
-	}
 	for _, perNode := range []int{64, 1} {
 		ranks, samples := 4096, 500
 		var before, after runtime.MemStats

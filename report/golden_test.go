@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,30 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mpitrace/mpitrace/internal/golden"
 	"github.com/mpitrace/mpitrace/internal/symbols"
 	"github.com/mpitrace/mpitrace/internal/synth"
 	"github.com/mpitrace/mpitrace/segment"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares text with a file in testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, got, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: go test ./report -update makes it", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; after a deliberate change run go test ./report -update.\n--- got\n%s\n--- want\n%s", name, got, want)
-	}
-}
 
 // load writes the job to a directory and reads it.
 func load(t *testing.T, j synth.Job, o Options) *Report {
@@ -205,7 +184,7 @@ func TestGolden(t *testing.T) {
 			if n := strings.Count(answer, "\n") + 1; test.view.By == "" && test.name != "blemished" && n > 40 {
 				t.Errorf("the answer has %d lines", n)
 			}
-			golden(t, test.name+".txt", out.Bytes())
+			golden.Compare(t, test.name+".txt", out.Bytes())
 		})
 	}
 }
@@ -217,13 +196,13 @@ func TestGoldenMachine(t *testing.T) {
 	if err := r.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "phased.json", out.Bytes())
+	golden.Compare(t, "phased.json", out.Bytes())
 	s := load(t, traced(), Options{Detail: true})
 	out.Reset()
 	if err := s.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "traced.json", out.Bytes())
+	golden.Compare(t, "traced.json", out.Bytes())
 	for _, by := range Views() {
 		out.Reset()
 		if slices.Contains([]string{"arrival", "reuse", "overlap"}, by) {
@@ -232,7 +211,7 @@ func TestGoldenMachine(t *testing.T) {
 		if err := r.WriteCSV(&out, View{By: by}); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, by+".csv", out.Bytes())
+		golden.Compare(t, by+".csv", out.Bytes())
 	}
 }
 
@@ -249,7 +228,7 @@ func TestGoldenDiff(t *testing.T) {
 	if err := d.WriteText(&out, View{Location: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "diff.txt", out.Bytes())
+	golden.Compare(t, "diff.txt", out.Bytes())
 	m, err := d.Metric("wall")
 	if err != nil || m.Change() < 0.0999 || m.Change() > 0.1001 {
 		t.Errorf("wall time changed by %v, want 0.1: %v", m.Change(), err)
@@ -349,7 +328,7 @@ func TestPack(t *testing.T) {
 	if texts[0].String() != texts[1].String() {
 		t.Errorf("packed:\n%s\ndirectory:\n%s", &texts[1], &texts[0])
 	}
-	golden(t, "killed-run.txt", texts[1].Bytes())
+	golden.Compare(t, "killed-run.txt", texts[1].Bytes())
 }
 
 // TestWriteSymbols keeps source lines when the program is gone.
@@ -401,7 +380,7 @@ func TestRanks(t *testing.T) {
 	if err := r.WriteText(&out, View{By: "peer", Location: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "rank-peers.txt", out.Bytes())
+	golden.Compare(t, "rank-peers.txt", out.Bytes())
 	for _, bad := range []string{"a", "3-1", "-1", "1,,2", "1-"} {
 		if _, err := ParseRanges(bad); err == nil {
 			t.Errorf("ranks %q are accepted", bad)

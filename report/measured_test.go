@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/advise"
+	"github.com/mpitrace/mpitrace/internal/golden"
 	"github.com/mpitrace/mpitrace/internal/symbols"
 	"github.com/mpitrace/mpitrace/internal/synth"
 	"github.com/mpitrace/mpitrace/reusetrack"
@@ -200,7 +201,7 @@ func TestAdvice(t *testing.T) {
 		if err := advise.Advise(load(t, sampled(), o).AdviceInput()).WriteText(&out); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".txt", out.Bytes())
+		golden.Compare(t, name+".txt", out.Bytes())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mpitrace/mpitrace/internal/stats"
 	"golang.org/x/sys/unix"
 )
 
@@ -140,8 +141,8 @@ func (m *meter) registration(c *Costs, area []byte, sizes []uint64) {
 			locked = append(locked, float64(t1.Sub(t0)))
 			unlocked = append(unlocked, float64(time.Since(t1)))
 		}
-		c.Register = append(c.Register, Point{size, median(locked)})
-		c.Deregister = append(c.Deregister, Point{size, median(unlocked)})
+		c.Register = append(c.Register, Point{size, stats.Median(locked)})
+		c.Deregister = append(c.Deregister, Point{size, stats.Median(unlocked)})
 	}
 }
 
@@ -209,10 +210,5 @@ func (m *meter) time(n int, f func(i int)) float64 {
 		}
 		all = append(all, float64(time.Since(begin))/float64(n))
 	}
-	return median(all)
-}
-
-func median(v []float64) float64 {
-	slices.Sort(v)
-	return v[len(v)/2]
+	return stats.Median(all)
 }

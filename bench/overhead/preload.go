@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpitrace/mpitrace/internal/stats"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -81,7 +82,7 @@ func (p preloaded) table() (text string, within bool) {
 		ns, spread, ok := p.addedByShim(loop)
 		verdict, keeps := compare(ok, ns/1e3, processLimit/1e3)
 		within = within && keeps
-		fmt.Fprintf(&b, "%-22s%9.1f%s  %s\n", loop, median(p.ns[figure{nativeName, loop}])/1e3, cell(ns/1e3, spread/1e3, ok), verdict)
+		fmt.Fprintf(&b, "%-22s%9.1f%s  %s\n", loop, stats.Median(p.ns[figure{nativeName, loop}])/1e3, cell(ns/1e3, spread/1e3, ok), verdict)
 	}
 	return b.String(), within
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mpitrace/mpitrace/internal/stats"
 	"github.com/mpitrace/mpitrace/segment"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
@@ -133,7 +134,7 @@ func (s *startEnd) table() (text string, within bool) {
 	fmt.Fprintf(&b, "\n%s, %d repetitions; own work in µs at start and end of %d ranks, per rank\n", s.mpi.Name, s.repetitions, startEndRanks)
 	fmt.Fprintf(&b, "%-22s%9s%9s  limit of %s\n", "in", "median", "largest", shimName)
 	for _, row := range startEndRows {
-		middle, largest := median(s.ns[row]), slices.Max(s.ns[row])
+		middle, largest := stats.Median(s.ns[row]), slices.Max(s.ns[row])
 		fmt.Fprintf(&b, "%-22s%9.0f%9.0f", row, middle/1e3, largest/1e3)
 		if row == initAndEnd || row == allOfThem {
 			verdict, ok := compare(true, middle/1e3, startEndLimit/1e3)

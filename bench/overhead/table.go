@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mpitrace/mpitrace/internal/stats"
 )
 
 // row is how a loop appears in the table.
@@ -51,21 +52,6 @@ func (r row) twoRankLimit() float64 {
 // column is one column of differences: what variant takes beyond base.
 type column struct{ title, variant, base string }
 
-// median of an unsorted list; 0 of an empty one.
-func median(values []float64) float64 { return quantile(values, 0.5) }
-
-// quantile interpolates linearly between the sorted values.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
-}
-
 // differences pairs the repetitions of a variant with those of native.
 func differences(variant, native []float64) []float64 {
 	out := make([]float64, min(len(variant), len(native)))
@@ -79,7 +65,7 @@ func differences(variant, native []float64) []float64 {
 // of their quartiles; ok is false if the loop was not run in this variant.
 func (f *figures) added(c column, loop string) (ns, spread float64, ok bool) {
 	d := differences(f.ns[figure{c.variant, loop}], f.ns[figure{c.base, loop}])
-	return median(d), (quantile(d, 0.75) - quantile(d, 0.25)) / 2, len(d) > 0
+	return stats.Median(d), (stats.Quantile(d, 0.75) - stats.Quantile(d, 0.25)) / 2, len(d) > 0
 }
 
 // addedByShim is what the shim adds to native.
@@ -113,7 +99,7 @@ func (f *figures) table() (text string, within bool) {
 	fmt.Fprintf(&b, "\n%s, %d repetitions; native ns per call (median), added ns per call (median of paired differences, ± half the quartile distance)\n", f.mpi.Name, n)
 	f.head(&b)
 	for i, loop := range f.loops {
-		fmt.Fprintf(&b, "%-22s%9.1f", loop, median(f.ns[figure{nativeName, loop}]))
+		fmt.Fprintf(&b, "%-22s%9.1f", loop, stats.Median(f.ns[figure{nativeName, loop}]))
 		for _, c := range f.columns() {
 			b.WriteString(cell(f.added(c, loop)))
 		}

@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpitrace/mpitrace/internal/stats"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 func TestQuantile(t *testing.T) {
 	values := []float64{4, 1, 3, 2}
 	for _, c := range []struct{ q, want float64 }{{0, 1}, {0.5, 2.5}, {1, 4}, {0.25, 1.75}} {
-		if got := quantile(values, c.q); got != c.want {
+		if got := stats.Quantile(values, c.q); got != c.want {
 			t.Errorf("quantile %v is %v, want %v", c.q, got, c.want)
 		}
 	}

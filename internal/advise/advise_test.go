@@ -4,39 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/mpitrace/mpitrace/internal/golden"
 	"github.com/mpitrace/mpitrace/reusetrack"
 	"github.com/mpitrace/mpitrace/segment"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-// golden compares text with a file in testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, got, 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: go test ./internal/advise -update makes it", err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; after a deliberate change run go test ./internal/advise -update.\n--- got\n%s\n--- want\n%s", name, got, want)
-	}
-}
 
 const second = 1_000_000_000
 
@@ -134,9 +113,9 @@ func TestGolden(t *testing.T) {
 		if err := errors.Join(r.WriteText(&text), r.WriteJSON(&data)); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".txt", text.Bytes())
+		golden.Compare(t, name+".txt", text.Bytes())
 		if name == "eager" || name == "nothing" {
-			golden(t, name+".json", data.Bytes())
+			golden.Compare(t, name+".json", data.Bytes())
 		}
 		var back Result
 		if err := json.Unmarshal(data.Bytes(), &back); err != nil || len(back.Recommendations) != len(r.Recommendations) {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/internal/golden"
 )
 
 func load(t *testing.T) *api {
@@ -36,24 +38,9 @@ func (a *api) find(t *testing.T, name string) *call {
 func TestWrappers(t *testing.T) {
 	a := load(t)
 	for _, name := range []string{"MPI_Send", "MPI_Irecv", "MPI_Waitall", "MPI_Alltoallw_c", "MPI_Comm_split", "MPI_Comm_rank", "MPI_Init_thread", "MPI_Pcontrol", "MPI_Comm_f2c"} {
-		var b bytes.Buffer
 		single := &api{calls: []call{*a.find(t, name)}}
 		text := single.emitWrappers()
-		b.Write(text[bytes.Index(text, []byte("MT_NAME("+name+")")):])
-		golden := filepath.Join("testdata", name+".txt")
-		if os.Getenv("UPDATE_GOLDEN") == "1" {
-			if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(want, b.Bytes()) {
-			t.Errorf("%s differs from %s (UPDATE_GOLDEN=1 writes it):\n%s", name, golden, b.Bytes())
-		}
+		golden.Compare(t, name+".txt", text[bytes.Index(text, []byte("MT_NAME("+name+")")):])
 	}
 }
 

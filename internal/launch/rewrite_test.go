@@ -1,16 +1,15 @@
 package launch
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the expected parts of testdata")
+	"github.com/mpitrace/mpitrace/internal/golden"
+)
 
 // TestRewrite runs the text files in testdata. Each case is
 //
@@ -34,14 +33,7 @@ func TestRewrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := rewriteAll(t, string(text))
-			if *update {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != string(text) {
-				t.Errorf("%s: got\n%s", name, got)
-			}
+			golden.Compare(t, filepath.Base(name), []byte(rewriteAll(t, string(text))))
 		})
 	}
 }

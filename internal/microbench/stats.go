@@ -3,6 +3,8 @@ package microbench
 import (
 	"math"
 	"slices"
+
+	"github.com/mpitrace/mpitrace/internal/stats"
 )
 
 // Sample is the values of one metric, one per repetition.
@@ -17,19 +19,7 @@ func newSample(values []float64) *Sample {
 	if len(values) == 0 {
 		return nil
 	}
-	return &Sample{values, quantile(values, 0.5), (quantile(values, 0.75) - quantile(values, 0.25)) / 2}
-}
-
-// quantile interpolates linearly between the sorted values; 0 of none.
-func quantile(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := q * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+	return &Sample{values, stats.Quantile(values, 0.5), (stats.Quantile(values, 0.75) - stats.Quantile(values, 0.25)) / 2}
 }
 
 // ratio is the median of preloaded/native over the repetitions that have
@@ -46,7 +36,7 @@ func ratio(native, preloaded []float64) *float64 {
 	if len(ratios) == 0 {
 		return nil
 	}
-	m := quantile(ratios, 0.5)
+	m := stats.Quantile(ratios, 0.5)
 	return &m
 }
 

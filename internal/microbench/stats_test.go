@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/internal/stats"
 )
 
 // dumbQuantile stretches the sorted values over a fine grid, a thousand steps
@@ -37,7 +39,7 @@ func TestQuantileAgainstDumbTwin(t *testing.T) {
 		}
 		before := slices.Clone(values)
 		for _, q := range []float64{0, 0.25, 0.5, 0.75, 1} {
-			if got, want := quantile(values, q), dumbQuantile(values, q); math.Abs(got-want) > 1e-9 {
+			if got, want := stats.Quantile(values, q), dumbQuantile(values, q); math.Abs(got-want) > 1e-9 {
 				t.Fatalf("quantile %v of %v is %v, want %v", q, values, got, want)
 			}
 		}

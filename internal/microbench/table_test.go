@@ -3,14 +3,11 @@ package microbench
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/mpitrace/mpitrace/internal/golden"
+)
 
 // outputs are what the programs of a session printed, one for each run.
 type outputs struct {
@@ -86,35 +83,18 @@ func sessionReport(t *testing.T) *Report {
 	return r
 }
 
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("not as in %s (go test -update writes it anew):\n%s", path, got)
-	}
-}
-
 func TestTable(t *testing.T) {
 	var both, alone bytes.Buffer
 	r := sessionReport(t)
 	if err := r.WriteText(&both); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "table.txt", both.Bytes())
+	golden.Compare(t, "table.txt", both.Bytes())
 	r.Shim, r.Quick, r.Reps = "", true, 1
 	if err := r.WriteText(&alone); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "native.txt", alone.Bytes())
+	golden.Compare(t, "native.txt", alone.Bytes())
 	if !r.Failed() {
 		t.Error("a benchmark failed, but the report does not say so")
 	}
@@ -125,7 +105,7 @@ func TestJSON(t *testing.T) {
 	if err := sessionReport(t).WriteJSON(&text); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "report.json", text.Bytes())
+	golden.Compare(t, "report.json", text.Bytes())
 	var again Report
 	if err := json.Unmarshal(text.Bytes(), &again); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // program prints, for each call of where(), the offset of the place it
@@ -240,12 +242,7 @@ end program
 
 // TestFortran names modules and internal procedures.
 func TestFortran(t *testing.T) {
-	if _, err := exec.LookPath("gfortran"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("no Fortran compiler: make deps-test installs gfortran")
-		}
-		t.Skip("no Fortran compiler on this machine: make deps-test installs gfortran")
-	}
+	mpijob.Need(t, mpijob.Tools("gfortran", "gfortran"))
 	dir := t.TempDir()
 	c, _, _ := strings.Cut(program, "static inline")
 	c = strings.Replace(c, "where(void)", "where_(void)", 1)
