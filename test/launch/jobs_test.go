@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/mpitrace/mpitrace/segment"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -53,6 +56,75 @@ func TestConfigFile(t *testing.T) {
 	got := run(t, dir, environment(), traced(dir, []string{m.Launcher, "-configfile", file})...)
 	wantLine(t, got, "result in out (2 ranks, 1 node)")
 	wantRanks(t, filepath.Join(dir, "out"), 2)
+}
+
+// TestLive: while a job hangs, the report says who is stuck in what and who
+// stays away; the job goes on.
+func TestLive(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			program := m.program(t)
+			ready := filepath.Join(dir, "ready")
+			p := start(t, dir, environment(), traced(dir, m.launch(2, program, "hang", "1", ready)))
+			waitFor(t, ready)
+			pids := ranksOf(t, program, ready)
+			job := jobOf(t, pids[0])
+			var live struct {
+				Job   struct{ ID, State string }
+				Ranks []struct {
+					Rank    int
+					Current []struct{ Name string }
+				}
+			}
+			for end := time.Now().Add(limit); len(live.Ranks) != 2 || len(live.Ranks[0].Current) == 0; {
+				if time.Now().After(end) {
+					t.Fatalf("rank 0 is not seen in a call: %+v", live)
+				}
+				got := run(t, dir, environment(), mpitrace, "report", "--live", "--json", job)
+				if err := json.Unmarshal([]byte(got.stdout), &live); err != nil {
+					t.Fatalf("%v: status %d, %s", err, got.status, got.stderr)
+				}
+			}
+			if live.Job.ID != job || live.Job.State != "running" && live.Job.State != "hung" {
+				t.Errorf("job %+v, want %s alive", live.Job, job)
+			}
+			if name := live.Ranks[0].Current[0].Name; name != "MPI_Barrier" || len(live.Ranks[1].Current) != 0 {
+				t.Errorf("rank 0 in %s, rank 1 in %+v, want MPI_Barrier and nothing", name, live.Ranks[1].Current)
+			}
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			p.end(t)
+			wantRanks(t, filepath.Join(dir, "out"), 2)
+		})
+	}
+}
+
+// TestSnapshot: MPI_Pcontrol(2) writes down what each rank has measured so far;
+// the result counts every rank once all the same.
+func TestSnapshot(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			run(t, dir, environment(), traced(dir, m.launch(2, m.program(t), "snapshot"))...)
+			wantRanks(t, filepath.Join(dir, "out"), 2)
+			files, err := filepath.Glob(filepath.Join(dir, "out", "snapshot-0-*.mtn"))
+			if err != nil || len(files) != 2 {
+				t.Fatalf("snapshots %q, %v, want one of each rank", files, err)
+			}
+			for _, file := range files {
+				_, records, err := segment.ReadNodeFile(file)
+				if err != nil || len(records) != 1 {
+					t.Fatalf("%s: %d records, %v", file, len(records), err)
+				}
+				s, err := segment.Parse(file, records[0].Data)
+				if err != nil || s.Header.State != segment.StateRunning {
+					t.Errorf("%s: %v, state %d, want a rank at work", file, err, s.Header.State)
+				}
+			}
+		})
+	}
 }
 
 // TestSingletons: processes that no launcher started are worlds of their own,

@@ -8,6 +8,8 @@
  *   abort      RANK calls MPI_Abort(5), the others wait for it
  *   wait       rank 0 makes FILE, all wait for a signal: SIGUSR1 ends with 3,
  *              any other as the system has it
+ *   hang       RANK stays away, rank 0 makes FILE, the others wait in a barrier
+ *   snapshot   MPI_Pcontrol(2), MPI_Finalize, status 0
  *   parent     prints whether the parent process has our preload
  *   spawn      starts two more of this program ("ok") and finalizes */
 #include <mpi.h>
@@ -48,6 +50,19 @@ static void wait_forever(const char *file)
     for (;;) {
         pause();
     }
+}
+
+static void hang(int absent, const char *file)
+{
+    if (rank == 0) {
+        fclose(fopen(file, "w"));
+    }
+    if (rank == absent) {
+        for (;;) {
+            pause();
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void tell_parent(void)
@@ -100,6 +115,10 @@ int main(int argc, char **argv)
         _exit(0);
     } else if (strcmp(how, "wait") == 0) {
         wait_forever(argv[3]);
+    } else if (strcmp(how, "hang") == 0) {
+        hang(victim, argv[3]);
+    } else if (strcmp(how, "snapshot") == 0) {
+        MPI_Pcontrol(2);
     } else if (strcmp(how, "parent") == 0) {
         tell_parent();
     } else if (strcmp(how, "spawn") == 0) {
