@@ -31,10 +31,8 @@ func (r *Report) AdviceInput() advise.Input {
 	}
 	for _, o := range r.Overlap {
 		if i, ok := index[o.key]; ok && o.RequestNS > 0 {
-			// A completing call blocks all its requests: what is left of their
-			// time is the least that was overlapped, not the most.
 			in.Sites[i].Requests = o.Requests
-			in.Sites[i].RequestNS = o.BlockedNS + wholeNS(o.OverlappedLow*float64(o.RequestNS))
+			in.Sites[i].RequestNS = o.BlockedNS + o.BeforeNS
 		}
 	}
 	return in

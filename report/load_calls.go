@@ -101,6 +101,7 @@ func (b *builder) addSites(l *local) {
 		site := b.site(l, raw)
 		site.Totals.add(totals)
 		site.RequestNS += h.NS(raw.RequestTicks)
+		site.BeforeNS += h.NS(raw.BeforeTicks)
 		site.BlockedNS += h.NS(raw.BlockedTicks)
 		site.tally.add(&site.Spread, b.serial, rank, totals.TimeNS)
 		call := uint32(raw.Call)
@@ -192,6 +193,7 @@ func (b *builder) addFunctions(l *local) {
 		f.Errors += raw.Errors
 		f.Completed += raw.Completed
 		f.CompletedNS += h.NS(raw.CompletedTicks)
+		f.BeforeNS += h.NS(raw.BeforeTicks)
 		f.BlockedNS += h.NS(raw.BlockedTicks)
 		for bin, count := range raw.TimeBins {
 			if count > 0 {

@@ -119,12 +119,12 @@ func (a *Arrival) sampledText() string {
 }
 
 // overlapFindings says what the program blocks for requests of which nothing,
-// or less than half for sure, was overlapped.
+// or less than half, was overlapped.
 func (r *Report) overlapFindings() []string {
 	var nothing, partly []*Overlap
 	for _, o := range r.Overlap {
 		switch {
-		case o.BlockedNS == 0 || o.OverlappedLow >= often:
+		case o.BlockedNS == 0 || o.Overlapped >= often:
 		case o.Overlapped < 0.01:
 			nothing = append(nothing, o)
 		default:
@@ -144,18 +144,17 @@ func (r *Report) overlapFindings() []string {
 // does not matter.
 func (r *Report) overlapFinding(group []*Overlap) string {
 	var all Overlap
-	var low float64
 	for _, o := range group {
 		all.BlockedNS += o.BlockedNS
 		all.RequestNS += o.RequestNS
-		low += o.OverlappedLow * float64(o.RequestNS)
+		all.BeforeNS += o.BeforeNS
 	}
 	if !r.material(all.BlockedNS) {
 		return ""
 	}
-	all.Overlapped, all.OverlappedLow = 1-ratio(all.BlockedNS, all.RequestNS), low/float64(max(1, all.RequestNS))
-	how := all.overlappedText() + " of the requests' time overlapped"
-	if all.Overlapped < 0.01 {
+	overlapped := ratio(all.BeforeNS, all.RequestNS)
+	how := percent(overlapped) + " of the requests' time overlapped"
+	if overlapped < 0.01 {
 		how = "nothing overlapped"
 	}
 	var names []string

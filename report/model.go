@@ -128,7 +128,8 @@ type Function struct {
 	Errors      uint64 `json:"errors"`
 	Completed   uint64 `json:"completed"`    // requests started by it that completed
 	CompletedNS uint64 `json:"completed_ns"` // their time from start to completion
-	BlockedNS   uint64 `json:"blocked_ns"`   // of it, inside completing calls
+	BeforeNS    uint64 `json:"before_ns"`    // of it, before the completing calls
+	BlockedNS   uint64 `json:"blocked_ns"`   // inside completing calls, each shared by the requests it completed
 	Spread      Spread `json:"spread"`
 	Times       []Bin  `json:"time_bins"` // calls by nanoseconds
 	Sizes       []Bin  `json:"size_bins"` // messages by bytes
@@ -156,7 +157,8 @@ type Site struct {
 	Line     int          `json:"line"`
 	Totals
 	RequestNS uint64   `json:"request_ns"` // of requests started here
-	BlockedNS uint64   `json:"blocked_ns"` // of it, inside completing calls
+	BeforeNS  uint64   `json:"before_ns"`  // of it, before the completing calls
+	BlockedNS uint64   `json:"blocked_ns"` // inside completing calls, each shared by the requests it completed
 	Callback  bool     `json:"callback"`
 	Other     bool     `json:"other"`   // row of all sites beyond the table
 	Binding   bool     `json:"binding"` // lies in a binding of MPI: the caller was not found

@@ -15,14 +15,12 @@ type Overlap struct {
 	Site      *Site        `json:"site"`
 	Requests  uint64       `json:"requests"`   // started here
 	RequestNS uint64       `json:"request_ns"` // from the return of the start call to that of the completing call
-	BlockedNS uint64       `json:"blocked_ns"` // of it, inside completing calls, each shared evenly by the requests that it completed
-	// Overlapped is the share of RequestNS that is not BlockedNS, the most that
-	// can have been overlapped; OverlappedLow charges the whole completing call
-	// to each of its requests.
-	Overlapped    float64       `json:"overlapped"`
-	OverlappedLow float64       `json:"overlapped_low"`
-	Messages      *MessageWaits `json:"messages"` // null without a trace
-	key           placeKey
+	BeforeNS  uint64       `json:"before_ns"`  // of it, before the completing calls: what can have been overlapped
+	BlockedNS uint64       `json:"blocked_ns"` // inside completing calls, each shared evenly by the requests that it completed
+	// Overlapped is the share of RequestNS that is BeforeNS.
+	Overlapped float64       `json:"overlapped"`
+	Messages   *MessageWaits `json:"messages"` // null without a trace
+	key        placeKey
 }
 
 // MessageWaits is what the two ends of the messages of a place tell.
@@ -56,14 +54,13 @@ type Trace struct {
 
 // finishOverlap lists the places that start requests.
 func (b *builder) finishOverlap() {
-	perCall := b.requestsPerWait()
 	for key, sites := range b.byPlace {
 		var requestNS uint64
 		for _, s := range sites {
 			requestNS += s.RequestNS
 		}
 		if requestNS > 0 {
-			b.overlap(key).fill(b.requestsOf(key, sites), perCall)
+			b.overlap(key).fill(b.requestsOf(key, sites))
 		}
 	}
 	sortBy(b.report.Overlap, func(x, y *Overlap) int {
@@ -84,13 +81,12 @@ func (b *builder) overlap(key placeKey) *Overlap {
 	return o
 }
 
-// fill takes the times of the requests; perCall is how many requests a
-// completing call completes.
-func (o *Overlap) fill(requests uint64, perCall float64) {
+// fill takes the times of the requests.
+func (o *Overlap) fill(requests uint64) {
 	o.Requests, o.RequestNS = requests, o.Site.RequestNS
-	o.BlockedNS = min(o.Site.BlockedNS, o.RequestNS)
-	o.Overlapped = 1 - ratio(o.BlockedNS, o.RequestNS)
-	o.OverlappedLow = 1 - min(1, perCall*float64(o.BlockedNS)/float64(max(1, o.RequestNS)))
+	o.BeforeNS = min(o.Site.BeforeNS, o.RequestNS)
+	o.BlockedNS = min(o.Site.BlockedNS, o.RequestNS-o.BeforeNS)
+	o.Overlapped = ratio(o.BeforeNS, o.RequestNS)
 }
 
 // requestsOf is the requests that a place started: one for each call, but of
@@ -104,25 +100,6 @@ func (b *builder) requestsOf(key placeKey, sites []*Site) uint64 {
 		return uint64(float64(calls) * float64(f.Completed) / float64(f.Calls))
 	}
 	return calls
-}
-
-// requestsPerWait is how many requests are completed by a call that may
-// complete several, 1 if there are no such calls.
-func (b *builder) requestsPerWait() float64 {
-	var completed, single, several uint64
-	for _, f := range b.report.Functions {
-		completed += f.Completed
-		switch f.Name {
-		case "MPI_Wait", "MPI_Waitany":
-			single += f.Calls
-		case "MPI_Waitall", "MPI_Waitsome", "MPI_Testall", "MPI_Testsome":
-			several += f.Calls
-		}
-	}
-	if several == 0 || completed <= single {
-		return 1
-	}
-	return max(1, float64(completed-single)/float64(several))
 }
 
 // finishMessages takes over what the traces tell of messages.
@@ -166,28 +143,18 @@ func (o *Overlap) waitingNS() uint64 {
 	return o.Messages.LateSenderNS + o.Messages.LateReceiverNS
 }
 
-// overlappedText is the share that was overlapped, a range where completing
-// calls complete several requests.
-func (o *Overlap) overlappedText() string {
-	low, high := percent(o.OverlappedLow), percent(o.Overlapped)
-	if o.Overlapped-o.OverlappedLow < 0.005 {
-		return high
-	}
-	return strings.TrimSuffix(low, " %") + " to " + high
-}
-
 // overlapTable has a row for each place that starts requests.
 func (r *Report) overlapTable(list []*Overlap) *table {
 	t := &table{title: "Overlap", order: map[string]int{"name": 0, "calls": 2, "time": 5, "bytes": 7}, empty: "no requests were started", spare: []string{"blocked", "mean time"},
 		columns: []column{{"function", "function", unitText, false}, {"place", "place", unitText, true}, {"requests", "requests", unitCount, false},
 			{"mean time", "mean_request_ns", unitNS, false}, {"blocked", "mean_blocked_ns", unitNS, false}, {"blocked in all", "blocked_ns", unitNS, false},
-			{"overlapped", "", unitText, false}, {"", "bytes", unitBytes, false}, {"", "request_ns", unitNS, false}, {"", "overlapped_low", unitShare, false},
-			{"", "overlapped", unitShare, false}, {"", "matched", unitCount, false}, {"", "late_sender_ns", unitNS, false}, {"", "late_receiver_ns", unitNS, false},
+			{"overlapped", "overlapped", unitShare, false}, {"", "bytes", unitBytes, false}, {"", "request_ns", unitNS, false}, {"", "before_ns", unitNS, false},
+			{"", "matched", unitCount, false}, {"", "late_sender_ns", unitNS, false}, {"", "late_receiver_ns", unitNS, false},
 			{"", "early", unitCount, false}, {"", "unexpected", unitCount, false}, {"", "any_source", unitCount, false}, {"", "any_tag", unitCount, false}}}
 	for _, o := range list {
 		m := cmp.Or(o.Messages, &MessageWaits{})
 		t.rows = append(t.rows, []any{o.Function.Name, r.location(o.Site), o.Requests, mean(o.RequestNS, o.Requests), mean(o.BlockedNS, o.Requests), o.BlockedNS,
-			o.overlappedText(), o.Function.Bytes, o.RequestNS, o.OverlappedLow, o.Overlapped, m.Matched, m.LateSenderNS, m.LateReceiverNS, m.Early, m.Unexpected, m.AnySource, m.AnyTag})
+			o.Overlapped, o.Function.Bytes, o.RequestNS, o.BeforeNS, m.Matched, m.LateSenderNS, m.LateReceiverNS, m.Early, m.Unexpected, m.AnySource, m.AnyTag})
 	}
 	return t
 }

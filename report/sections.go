@@ -130,7 +130,7 @@ func (t *writer) overlap() error {
 		return err
 	}
 	if len(started(t.r.Overlap)) > 0 {
-		t.note("blocked: inside completing calls, each shared evenly by the requests that it completed; overlapped: the least charges the whole call to each of them")
+		t.note("blocked: inside completing calls, each shared evenly by the requests that it completed; overlapped: before these calls were entered")
 	}
 	if t.r.Trace == nil {
 		t.note("who waited for whom needs a trace: mpitrace run --trace")

@@ -6,9 +6,9 @@ import "structs"
 
 // Version and layout of the segment that this package reads.
 const (
-	VersionMajor        = 2
+	VersionMajor        = 3
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0x402c22adb9beaf54
+	LayoutHash   uint64 = 0x6f05a8aec6f971ec
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -164,7 +164,7 @@ type RawHeader struct {
 	FirstTicks           uint64    // pair taken at MPI_Init: the clock
 	FirstMonotonicNS     uint64    // ... CLOCK_MONOTONIC_RAW at the same moment
 	FirstRealtimeNS      uint64    // ... CLOCK_REALTIME at the same moment
-	LastTicks            uint64    // pair taken last, on a cold path or at the end: the clock
+	LastTicks            uint64    // pair taken last, at the latest sample of a collective whose number is a power of two, or at the end: the clock
 	LastMonotonicNS      uint64    // ... CLOCK_MONOTONIC_RAW at the same moment
 	InitEnterTicks       uint64    // MPI_Init entered
 	InitExitTicks        uint64    // MPI_Init returned, 0 while it has not
@@ -249,7 +249,8 @@ type RawSite struct {
 	Bytes        uint64 // payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md)
 	MaxTicks     uint64 // longest call
 	RequestTicks uint64 // of the requests started here: time from the return of the start call to the return of the completing call
-	BlockedTicks uint64 // ... of it, time inside the completing calls, each shared evenly among the requests that it completed
+	BeforeTicks  uint64 // ... of it, time before the completing call was entered
+	BlockedTicks uint64 // time inside the completing calls, each shared evenly among the requests that it completed
 }
 
 // RawFunction: Distributions of one function.
@@ -261,7 +262,8 @@ type RawFunction struct {
 	Completed      uint64     // requests that this function started and that completed
 	CompletedTicks uint64     // their time from start call to the return of the completing call
 	Messages       uint64     // messages counted in size_bins
-	BlockedTicks   uint64     // of completed_ticks, time inside the completing calls, as in struct site
+	BeforeTicks    uint64     // of completed_ticks, time before the completing calls, as in struct site
+	BlockedTicks   uint64     // time inside the completing calls, as in struct site
 	TimeBins       [44]uint64 // calls by time
 	SizeBins       [40]uint64 // messages by size
 }
@@ -568,7 +570,7 @@ var placements = map[string]struct {
 		{"EventsDropped", 8, 160},
 		{"Reserved0", 8, 168},
 	}},
-	"RawSite": {64, []placement{
+	"RawSite": {72, []placement{
 		{"Address", 8, 0},
 		{"Call", 2, 8},
 		{"Stack", 2, 10},
@@ -580,18 +582,20 @@ var placements = map[string]struct {
 		{"Bytes", 8, 32},
 		{"MaxTicks", 8, 40},
 		{"RequestTicks", 8, 48},
-		{"BlockedTicks", 8, 56},
+		{"BeforeTicks", 8, 56},
+		{"BlockedTicks", 8, 64},
 	}},
-	"RawFunction": {720, []placement{
+	"RawFunction": {728, []placement{
 		{"Call", 4, 0},
 		{"Reserved0", 4, 4},
 		{"Errors", 8, 8},
 		{"Completed", 8, 16},
 		{"CompletedTicks", 8, 24},
 		{"Messages", 8, 32},
-		{"BlockedTicks", 8, 40},
-		{"TimeBins", 352, 48},
-		{"SizeBins", 320, 400},
+		{"BeforeTicks", 8, 40},
+		{"BlockedTicks", 8, 48},
+		{"TimeBins", 352, 56},
+		{"SizeBins", 320, 408},
 	}},
 	"RawPeer": {40, []placement{
 		{"Rank", 4, 0},

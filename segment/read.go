@@ -41,6 +41,7 @@ func ReadFile(path string) (*Segment, error) {
 	}
 	s.settle(f)
 	s.settleMoved(f)
+	s.settlePair(f)
 	s.ReadNS = monotonicNS()
 	s.Owner = info.Uid
 	s.Alive = Alive(&s.Header)
@@ -107,6 +108,19 @@ func (s *Segment) settleMoved(f io.ReaderAt) {
 		case sec.Kind == SectionKindEvents && fresh[i].Used < sec.Used:
 			sec.Used = 0
 		}
+	}
+}
+
+// settlePair drops the last pair of clocks if the process took another one since
+// the header was read: its halves may belong to two.
+func (s *Segment) settlePair(f io.ReaderAt) {
+	page := make([]byte, unsafe.Sizeof(RawHeader{}))
+	if n, _ := f.ReadAt(page, 0); n < len(page) {
+		return // shrunk under us: what was read first has to do
+	}
+	h := &s.Header
+	if fresh := decode[RawHeader](nil, page, len(page), 1)[0]; fresh.ClockSequence != h.ClockSequence {
+		h.LastTicks, h.LastMonotonicNS = h.FirstTicks, h.FirstMonotonicNS
 	}
 }
 

@@ -87,7 +87,7 @@ func TestHostileResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string]string{
-		"newer.0.mtn": "MPITRNOD\x03\x00\x00\x00\x00\x00\x00\x00", "empty.0.mtn": "", "job.json": "{broken", ".hidden.mtn": "x", "notes.txt": "x",
+		"newer.0.mtn": "MPITRNOD" + string(rune(segment.VersionMajor+1)) + "\x00\x00\x00\x00\x00\x00\x00", "empty.0.mtn": "", "job.json": "{broken", ".hidden.mtn": "x", "notes.txt": "x",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)

@@ -107,6 +107,10 @@ func parseHeader(name string, data []byte) (RawHeader, error) {
 	if header.HeaderBytes != uint32(size) || header.SectionEntryBytes != uint32(unsafe.Sizeof(RawSection{})) {
 		return RawHeader{}, fmt.Errorf("segment %s: header of %d bytes and directory entries of %d: %w", name, header.HeaderBytes, header.SectionEntryBytes, ErrCorrupt)
 	}
+	if header.ClockSequence%2 != 0 {
+		// It was being written, or its process died in the middle.
+		header.LastTicks, header.LastMonotonicNS = header.FirstTicks, header.FirstMonotonicNS
+	}
 	return header, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -45,6 +46,16 @@ func TestParse(t *testing.T) {
 	}
 	if len(s.Warnings) != 0 {
 		t.Errorf("warnings: %q", s.Warnings)
+	}
+}
+
+// TestHalfPair: a pair of clocks that was never finished is not used.
+func TestHalfPair(t *testing.T) {
+	wrote := job().Segment(3)
+	wrote.Header.ClockSequence |= 1
+	h := &mustParse(t, wrote.Bytes()).Header
+	if h.FirstTicks == 0 || h.LastTicks != h.FirstTicks || h.LastMonotonicNS != h.FirstMonotonicNS {
+		t.Errorf("first pair %d %d, last %d %d", h.FirstTicks, h.FirstMonotonicNS, h.LastTicks, h.LastMonotonicNS)
 	}
 }
 
@@ -107,7 +118,7 @@ func TestRefuse(t *testing.T) {
 		{"magic only", func(b []byte) []byte { return b[:8] }, segment.ErrTruncated, "its header alone"},
 		{"half header", func(b []byte) []byte { return b[:2000] }, segment.ErrTruncated, "its header alone"},
 		{"newer", func(b []byte) []byte { put(b[8:], segment.VersionMajor+1); return b }, segment.ErrVersion,
-			"written by a newer mpitrace (segment version 3, this one reads 2): install"},
+			fmt.Sprintf("written by a newer mpitrace (segment version %d, this one reads %d): install", segment.VersionMajor+1, segment.VersionMajor)},
 		{"newer, short header", func(b []byte) []byte { put(b[8:], segment.VersionMajor+1); return b[:64] }, segment.ErrVersion, "newer mpitrace"},
 		{"older", func(b []byte) []byte { put(b[8:], 0); return b }, segment.ErrVersion, "older mpitrace"},
 		{"header size", func(b []byte) []byte { put(b[24:], 12); return b }, segment.ErrCorrupt, "header of 12 bytes"},

@@ -36,6 +36,29 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestSettlePair: a pair that was being written when it was read, or that is
+// another at a second look, is not used.
+func TestSettlePair(t *testing.T) {
+	read := RawHeader{ClockSequence: 4, FirstTicks: 10, FirstMonotonicNS: 20, LastTicks: 30, LastMonotonicNS: 40}
+	for sequence, kept := range map[uint32]bool{4: true, 5: false, 6: false} {
+		s := &Segment{Header: read}
+		now := read
+		now.ClockSequence = sequence
+		s.settlePair(bytes.NewReader(Encode(now)))
+		if got := s.Header.LastTicks == 30 && s.Header.LastMonotonicNS == 40; got != kept {
+			t.Errorf("sequence %d at the second look: kept %v", sequence, got)
+		}
+		if dropped := s.Header.LastTicks == 10 && s.Header.LastMonotonicNS == 20; dropped == kept {
+			t.Errorf("sequence %d at the second look: %+v", sequence, s.Header)
+		}
+	}
+	s := &Segment{Header: read}
+	s.settlePair(failing{})
+	if s.Header.LastTicks != 30 {
+		t.Error("a file that cannot be read again changed what was read")
+	}
+}
+
 type failing struct{}
 
 func (failing) ReadAt([]byte, int64) (int, error) { return 0, io.ErrUnexpectedEOF }

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MPITRACE_SEGMENT_MAJOR 2
+#define MPITRACE_SEGMENT_MAJOR 3
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x402c22adb9beaf54)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x6f05a8aec6f971ec)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -158,7 +158,7 @@ struct mt_seg_header {
     uint64_t first_ticks; /* pair taken at MPI_Init: the clock */
     uint64_t first_monotonic_ns; /* ... CLOCK_MONOTONIC_RAW at the same moment */
     uint64_t first_realtime_ns; /* ... CLOCK_REALTIME at the same moment */
-    uint64_t last_ticks; /* pair taken last, on a cold path or at the end: the clock */
+    uint64_t last_ticks; /* pair taken last, at the latest sample of a collective whose number is a power of two, or at the end: the clock */
     uint64_t last_monotonic_ns; /* ... CLOCK_MONOTONIC_RAW at the same moment */
     uint64_t init_enter_ticks; /* MPI_Init entered */
     uint64_t init_exit_ticks; /* MPI_Init returned, 0 while it has not */
@@ -335,9 +335,10 @@ struct mt_seg_site {
     uint64_t bytes; /* payload of the calls: of a send what it sends, of a receive what arrived (a nonblocking one: added when it completes), of a collective the rank's own share (docs/measurements.md) */
     uint64_t max_ticks; /* longest call */
     uint64_t request_ticks; /* of the requests started here: time from the return of the start call to the return of the completing call */
-    uint64_t blocked_ticks; /* ... of it, time inside the completing calls, each shared evenly among the requests that it completed */
+    uint64_t before_ticks; /* ... of it, time before the completing call was entered */
+    uint64_t blocked_ticks; /* time inside the completing calls, each shared evenly among the requests that it completed */
 };
-_Static_assert(sizeof(struct mt_seg_site) == 64, "site");
+_Static_assert(sizeof(struct mt_seg_site) == 72, "site");
 _Static_assert(offsetof(struct mt_seg_site, address) == 0, "site.address");
 _Static_assert(offsetof(struct mt_seg_site, call) == 8, "site.call");
 _Static_assert(offsetof(struct mt_seg_site, stack) == 10, "site.stack");
@@ -349,7 +350,8 @@ _Static_assert(offsetof(struct mt_seg_site, ticks) == 24, "site.ticks");
 _Static_assert(offsetof(struct mt_seg_site, bytes) == 32, "site.bytes");
 _Static_assert(offsetof(struct mt_seg_site, max_ticks) == 40, "site.max_ticks");
 _Static_assert(offsetof(struct mt_seg_site, request_ticks) == 48, "site.request_ticks");
-_Static_assert(offsetof(struct mt_seg_site, blocked_ticks) == 56, "site.blocked_ticks");
+_Static_assert(offsetof(struct mt_seg_site, before_ticks) == 56, "site.before_ticks");
+_Static_assert(offsetof(struct mt_seg_site, blocked_ticks) == 64, "site.blocked_ticks");
 
 /* Distributions of one function. */
 struct mt_seg_function {
@@ -359,20 +361,22 @@ struct mt_seg_function {
     uint64_t completed; /* requests that this function started and that completed */
     uint64_t completed_ticks; /* their time from start call to the return of the completing call */
     uint64_t messages; /* messages counted in size_bins */
-    uint64_t blocked_ticks; /* of completed_ticks, time inside the completing calls, as in struct site */
+    uint64_t before_ticks; /* of completed_ticks, time before the completing calls, as in struct site */
+    uint64_t blocked_ticks; /* time inside the completing calls, as in struct site */
     uint64_t time_bins[44]; /* calls by time */
     uint64_t size_bins[40]; /* messages by size */
 };
-_Static_assert(sizeof(struct mt_seg_function) == 720, "function");
+_Static_assert(sizeof(struct mt_seg_function) == 728, "function");
 _Static_assert(offsetof(struct mt_seg_function, call) == 0, "function.call");
 _Static_assert(offsetof(struct mt_seg_function, reserved0) == 4, "function.reserved0");
 _Static_assert(offsetof(struct mt_seg_function, errors) == 8, "function.errors");
 _Static_assert(offsetof(struct mt_seg_function, completed) == 16, "function.completed");
 _Static_assert(offsetof(struct mt_seg_function, completed_ticks) == 24, "function.completed_ticks");
 _Static_assert(offsetof(struct mt_seg_function, messages) == 32, "function.messages");
-_Static_assert(offsetof(struct mt_seg_function, blocked_ticks) == 40, "function.blocked_ticks");
-_Static_assert(offsetof(struct mt_seg_function, time_bins) == 48, "function.time_bins");
-_Static_assert(offsetof(struct mt_seg_function, size_bins) == 400, "function.size_bins");
+_Static_assert(offsetof(struct mt_seg_function, before_ticks) == 40, "function.before_ticks");
+_Static_assert(offsetof(struct mt_seg_function, blocked_ticks) == 48, "function.blocked_ticks");
+_Static_assert(offsetof(struct mt_seg_function, time_bins) == 56, "function.time_bins");
+_Static_assert(offsetof(struct mt_seg_function, size_bins) == 408, "function.size_bins");
 
 /* Point-to-point messages with one process. */
 struct mt_seg_peer {

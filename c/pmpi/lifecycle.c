@@ -72,6 +72,7 @@ static const char *mt_life_build(void)
     mt_ops.grow = mt_shard_grow;
     mt_ops.reuse_grow = mt_shard_reuse_grow;
     mt_ops.spill = mt_trace_spill;
+    mt_ops.pair = mt_segment_pair;
     mt_ops.type_find = mt_registry_type;
     mt_ops.comm_find = mt_registry_comm;
     if (!mt_segment_open()) {

@@ -267,10 +267,17 @@ static uint64_t mt_ns(clockid_t clock)
 }
 
 /* Takes a (clock, MONOTONIC_RAW) pair: the narrowest of a few tries. The first
- * one also ties the clock to the time of day. */
+ * one also ties the clock to the time of day. Any thread may; the first of
+ * several at once does. */
 void mt_segment_pair(void)
 {
     struct mt_seg_header *h = mt_process.header;
+    uint32_t even = __atomic_load_n(&h->clock_sequence, __ATOMIC_RELAXED);
+    if (even % 2 != 0 || !__atomic_compare_exchange_n(
+                             &h->clock_sequence, &even, even + 1, false,
+                             __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        return;
+    }
     uint64_t ticks = 0, ns = 0, narrowest = UINT64_MAX;
     for (int i = 0; i < 5; i++) {
         uint64_t before = mt_clock_now();
@@ -287,12 +294,9 @@ void mt_segment_pair(void)
         h->first_monotonic_ns = ns;
         h->first_realtime_ns = mt_ns(CLOCK_REALTIME);
     }
-    __atomic_store_n(&h->clock_sequence, h->clock_sequence + 1,
-                     __ATOMIC_RELEASE);
     h->last_ticks = ticks;
     h->last_monotonic_ns = ns;
-    __atomic_store_n(&h->clock_sequence, h->clock_sequence + 1,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&h->clock_sequence, even + 2, __ATOMIC_RELEASE);
 }
 
 /* VmHWM of /proc/self/status. */

@@ -113,4 +113,7 @@ void mt_arrival_keep(struct mt_shard *shard, struct mt_seg_arrival_class *class,
     };
     class->kept++;
     __atomic_store_n(&s->used, s->used + 1, __ATOMIC_RELEASE);
+    if ((s->used & (s->used - 1)) == 0) {
+        mt_ops.pair(); /* of a killed process at least half of its samples lie between two pairs */
+    }
 }

@@ -137,13 +137,17 @@ static void mt_request_count(struct mt_call *call,
     shard->thread->requests_completed++;
     struct mt_seg_function *f = mt_function(shard, request->call);
     uint64_t ticks = call->stop - request->start;
+    uint64_t before = how->seen ? call->start - request->start : ticks;
+    before = before <= ticks ? before : 0; /* another thread started it since */
     struct mt_seg_site *site =
         mt_site_of_request(shard, request->site, request->shard);
     f->completed++;
     if (mt_likely(ticks <= UINT64_C(1) << 62)) {
         f->completed_ticks += ticks;
+        f->before_ticks += before;
         f->blocked_ticks += how->blocked;
         site->request_ticks += ticks;
+        site->before_ticks += before;
         site->blocked_ticks += how->blocked;
     }
     if ((request->kind & MT_REQUEST_COLLECTIVE) != 0 && how->seen) {

@@ -198,6 +198,7 @@ struct mt_ops {
     bool (*grow)(struct mt_shard *shard, uint32_t kind);
     bool (*reuse_grow)(struct mt_shard *shard);
     bool (*spill)(struct mt_shard *shard); /* empties the event section */
+    void (*pair)(void); /* notes what the clock is in nanoseconds */
     void (*type_find)(uint64_t handle, struct mt_type_cached *found_p);
     struct mt_comm *(*comm_find)(uint64_t handle);
 };

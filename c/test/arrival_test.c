@@ -58,9 +58,15 @@ static void test_rare(void)
     struct fixture *f = fixture_make(FIXTURE_SITES);
     struct mt_comm comm = fixture_comm;
     fixture_extras(f);
+    fixture_pairs = 0;
+    uint32_t paired = 0; /* instances before the latest pair of clocks */
     for (uint32_t s = 0; s < 1000000; s++) {
+        unsigned pairs = fixture_pairs;
         arrive(f, &comm, s % 10000 == 7 ? 5 : 3, s);
+        paired = fixture_pairs > pairs ? s : paired;
+        CHECK(s - paired <= s / 2 + 1000);
     }
+    CHECK(fixture_pairs < 64);
     CHECK_EQ(class_of(f, comm.id, 5)->kept, 100);
     CHECK_EQ(class_of(f, comm.id, 5)->level, 0);
     check_class(f, comm.id, 5, 7, 10000, 1000000);

@@ -124,6 +124,13 @@ static inline struct mt_shard *fixture_attach(void)
     return mt_tls.shard;
 }
 
+static unsigned fixture_pairs; /* of clocks taken */
+
+static inline void fixture_pair(void)
+{
+    fixture_pairs++;
+}
+
 static inline struct fixture *fixture_make(uint32_t site_capacity)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -148,6 +155,7 @@ static inline struct fixture *fixture_make(uint32_t site_capacity)
                              .inside = fixture_inside,
                              .grow = fixture_grow,
                              .reuse_grow = fixture_reuse_grow,
+                             .pair = fixture_pair,
                              .type_find = fixture_type,
                              .comm_find = fixture_comm_find};
     mt_gate = 0;

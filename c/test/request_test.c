@@ -297,8 +297,8 @@ static void test_threads(void)
     CHECK_EQ(completed, THREADS * MESSAGES);
 }
 
-/* A request has its share of the completing call; one whose end nobody saw has
- * none. */
+/* A request has its share of the completing call, and all the time before it;
+ * one whose end nobody saw was never waited for. */
 static void test_blocked(void)
 {
     struct fixture *f = fixture_make(FIXTURE_SITES);
@@ -312,6 +312,7 @@ static void test_blocked(void)
     mt_request_find(0x9000, &p);
     begin(&call, MPITRACE_CALL_Waitall);
     uint64_t whole = call.stop - mt_requests[p.slot].start;
+    uint64_t before = call.start - mt_requests[p.slot].start;
     mt_request_complete(&call, &p, &how);
     mt_leave(&call, false);
     start(0x9000, MT_REQUEST_SEND, 3, 10);
@@ -319,8 +320,10 @@ static void test_blocked(void)
     const struct mt_seg_function *started = f->shard.functions[MPITRACE_CALL_Irecv];
     CHECK_EQ(started->completed, 2);
     CHECK_EQ(started->blocked_ticks, 250);
+    CHECK_EQ(started->before_ticks, before + started->completed_ticks - whole);
     CHECK(started->completed_ticks >= whole);
     CHECK_EQ(f->site_rows[0].blocked_ticks, 250);
+    CHECK_EQ(f->site_rows[0].before_ticks, started->before_ticks);
     free(f);
 }
 

@@ -107,10 +107,12 @@ func (s *Segment) addRequests(neighbours int) {
 	for _, name := range []string{"MPI_Isend", "MPI_Irecv"} {
 		site := s.site(name)
 		site.RequestTicks = site.Calls * (wait + 20_000*ticksPerNS)
+		site.BeforeTicks = site.Calls * 20_000 * ticksPerNS
 		site.BlockedTicks = site.Calls * wait / uint64(2*neighbours)
 		for i := range s.Functions {
 			if f := &s.Functions[i]; f.Call == ID(name) {
-				f.Completed, f.CompletedTicks, f.BlockedTicks = site.Calls, site.RequestTicks, site.BlockedTicks
+				f.Completed, f.CompletedTicks = site.Calls, site.RequestTicks
+				f.BeforeTicks, f.BlockedTicks = site.BeforeTicks, site.BlockedTicks
 			}
 		}
 	}

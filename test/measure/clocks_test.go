@@ -159,6 +159,21 @@ func TestClocks(t *testing.T) {
 	})
 }
 
+// pairSpansSamples demands that at least half of the samples lie before the
+// last pair of clocks, also of a killed process.
+func pairSpansSamples(d *deviation, s *segment.Segment) {
+	rows, _ := s.Arrivals()
+	before := 0
+	for i := range rows {
+		if rows[i].ExitTicks <= s.Header.LastTicks {
+			before++
+		}
+	}
+	if len(rows) == 0 || 2*before < len(rows) {
+		d.add("rank %d: %d of %d samples lie before the last pair of clocks", s.Header.WorldRank, before, len(rows))
+	}
+}
+
 // aligned feeds the result with the clock of one host falsified, and demands
 // that this is found out.
 func (r ran) aligned(t *testing.T, d *deviation, host string, other *otherClock) {
@@ -169,6 +184,7 @@ func (r ran) aligned(t *testing.T, d *deviation, host string, other *otherClock)
 		for _, c := range s.Comms() {
 			comms[segment.Text(c.Name[:])] = c.ID
 		}
+		pairSpansSamples(d, s)
 		if s.Header.NodeName() == host {
 			s = other.falsify(t, s)
 		}

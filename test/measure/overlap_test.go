@@ -10,16 +10,17 @@ import (
 
 // request is all requests started at one place, times in ns.
 type request struct {
-	function       string
-	n              uint64
-	whole, blocked float64
+	function      string
+	n             uint64
+	whole, before float64
+	blocked       float64
 }
 
 // requestsOf reads the lines "request" of a rank.
 func (l ledger) requestsOf(t *testing.T, rank int) (out []request) {
 	t.Helper()
 	for _, line := range l.of(rank, "request") {
-		out = append(out, request{line[0], uint64(line.number(t, 1)), line.number(t, 2), line.number(t, 3)})
+		out = append(out, request{line[0], uint64(line.number(t, 1)), line.number(t, 2), line.number(t, 3), line.number(t, 4)})
 	}
 	return out
 }
@@ -39,6 +40,7 @@ func (q request) agrees(d *deviation, s *segment.Segment) {
 		return
 	}
 	d.near("whole", float64(s.Header.NS(sites[at].RequestTicks)), q.whole, 0.02, slackNS)
+	d.near("before", float64(s.Header.NS(sites[at].BeforeTicks)), q.before, 0.02, slackNS)
 	d.near("blocked", float64(s.Header.NS(sites[at].BlockedTicks)), q.blocked, 0.02, slackNS)
 }
 
@@ -68,8 +70,8 @@ func TestOverlap(t *testing.T) {
 							d.about(fmt.Sprintf("rank %d, request %d", rank, i))
 							q.agrees(&d, s)
 							var control deviation
-							longer := request{q.function, q.n, 1.1 * q.whole, 1.1*q.blocked + 2*slackNS}
-							if longer.agrees(&control, s); len(control.found[""]) != 2 {
+							longer := request{q.function, q.n, 1.1 * q.whole, 1.1*q.before + 2*slackNS, 1.1*q.blocked + 2*slackNS}
+							if longer.agrees(&control, s); len(control.found[""]) != 3 {
 								t.Errorf("rank %d, request %d: a false ledger is accepted", rank, i)
 							}
 						}

@@ -1,11 +1,11 @@
 /* overlap.c MODE K COMPUTE_US DELAY_US: requests with computation between start
  * and completion, the other side late by a known time.
  *
- *   ledger request NAME WHOLE BLOCKED     in ns, of all K
+ *   ledger request NAME N WHOLE BEFORE BLOCKED     in ns, of all N
  *
  * WHOLE is from the return of the starting call to the return of the completing
- * one, BLOCKED the time inside the completing call: of several requests each
- * has its even share. */
+ * one, BEFORE until that one was entered, BLOCKED the time inside it: of several
+ * requests each has its even share. */
 #include <mpi.h>
 
 #include "ledger.h"
@@ -19,6 +19,15 @@ static void meet(void)
     char out = 1, in;
     MPI_Sendrecv(&out, 1, MPI_CHAR, 1 - rank, 99, &in, 1, MPI_CHAR, 1 - rank,
                  99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* inside is the time in the completing calls, counted once for each request,
+ * share what is theirs of it. */
+static void of_all(const char *name, int n, int64_t whole, int64_t inside,
+                   int64_t share)
+{
+    ledger("request %s %d %" PRId64 " %" PRId64 " %" PRId64, name, n, whole,
+           whole - inside, share);
 }
 
 /* A receive, the sender late. */
@@ -44,7 +53,7 @@ static void receive(void)
         blocked += end - wait;
     }
     if (rank == 1) {
-        ledger("request Irecv %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+        of_all("Irecv", k_max, whole, blocked, blocked);
     }
 }
 
@@ -71,7 +80,7 @@ static void send(void)
         blocked += end - wait;
     }
     if (rank == 0) {
-        ledger("request Isend %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+        of_all("Isend", k_max, whole, blocked, blocked);
     }
 }
 
@@ -114,10 +123,8 @@ static void waitall(void)
         blocked += end - wait;
     }
     if (rank == 1) {
-        ledger("request Irecv %d %" PRId64 " %" PRId64, 2 * k_max, first,
-               blocked * 2 / 3);
-        ledger("request Irecv %d %" PRId64 " %" PRId64, k_max, second,
-               blocked / 3);
+        of_all("Irecv", 2 * k_max, first, 2 * blocked, blocked * 2 / 3);
+        of_all("Irecv", k_max, second, blocked, blocked / 3);
     }
 }
 
@@ -140,7 +147,7 @@ static void collective(void)
         whole += end - started;
         blocked += end - wait;
     }
-    ledger("request Iallreduce %d %" PRId64 " %" PRId64, k_max, whole, blocked);
+    of_all("Iallreduce", k_max, whole, blocked, blocked);
 }
 
 int main(int argc, char **argv)
