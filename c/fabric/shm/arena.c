@@ -1,0 +1,295 @@
+/* arena.c: making, sharing and finding arenas. Cold but for mt_shm_peer_copy. */
+#define _GNU_SOURCE
+#include "arena.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../soft/soft.h"
+
+/* Address space of an arena. It costs nothing until it is handed out. */
+#define MT_ARENA_BYTES (UINT64_C(1) << 30)
+enum { MT_ARENA_PAGE = 4096 };
+#define MT_ARENA_PAGES (MT_ARENA_BYTES / MT_ARENA_PAGE)
+
+/* Field 22 of /proc/PID/stat. */
+static uint64_t mt_start_time(int pid)
+{
+    char path[40], text[1024];
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (n <= 0) {
+        return 0;
+    }
+    text[n] = '\0';
+    /* the command, field 2, may hold blanks and parentheses */
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at != NULL && field < 22; field++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
+{
+    struct stat namespace;
+    memset(identity, 0, sizeof(*identity));
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || stat("/proc/self/ns/pid", &namespace) != 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return MT_ENODEVICE;
+    }
+    ssize_t n = read(fd, identity->boot_id, 36);
+    close(fd);
+    identity->pid_namespace = namespace.st_ino;
+    identity->pid = getpid();
+    identity->pid_start = mt_start_time(identity->pid);
+    identity->fd = -1;
+    return n == 36 && identity->pid_start != 0 ? MT_OK : MT_ENODEVICE;
+}
+
+enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
+{
+    struct mt_shm_identity identity;
+    memset(arena, 0, sizeof(*arena));
+    arena->fd = -1;
+    enum mt_status status = mt_shm_identity(&identity);
+    if (status != MT_OK) {
+        return status;
+    }
+    arena->bytes = MT_ARENA_BYTES;
+    arena->pages = calloc(MT_ARENA_PAGES, sizeof(*arena->pages));
+    arena->fd = memfd_create("mpitrace-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (arena->pages == NULL || arena->fd < 0 ||
+        ftruncate(arena->fd, (off_t)arena->bytes) != 0 ||
+        fcntl(arena->fd, F_ADD_SEALS,
+              F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        mt_shm_arena_destroy(arena);
+        return MT_ENOMEM;
+    }
+    void *memory = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
+    if (memory == MAP_FAILED) {
+        mt_shm_arena_destroy(arena);
+        return MT_ENOMEM;
+    }
+    madvise(memory, arena->bytes, MADV_DONTFORK);
+    arena->root = memory;
+    if (mt_shm_arena_take(arena, sizeof(struct mt_shm_root)) == NULL) {
+        mt_shm_arena_destroy(arena);
+        return MT_ENOMEM;
+    }
+    identity.fd = arena->fd;
+    identity.arena_bytes = arena->bytes;
+    arena->root->identity = identity;
+    arena->root->mapped_at = (uint64_t)(uintptr_t)arena->root;
+    arena->root->magic = MT_SHM_MAGIC;
+    return MT_OK;
+}
+
+void mt_shm_arena_destroy(struct mt_shm_arena *arena)
+{
+    if (arena->root != NULL) {
+        munmap(arena->root, arena->bytes);
+    }
+    if (arena->fd >= 0) {
+        close(arena->fd);
+    }
+    free(arena->pages);
+    memset(arena, 0, sizeof(*arena));
+    arena->fd = -1;
+}
+
+/* The first run of free pages, MT_ARENA_PAGES if there is none. */
+static uint64_t mt_arena_find(const struct mt_shm_arena *arena, uint64_t pages)
+{
+    uint64_t run = 0;
+    for (uint64_t i = 0; i < MT_ARENA_PAGES; i++) {
+        run = arena->pages[i] == 0 ? run + 1 : 0;
+        if (run == pages) {
+            return i + 1 - pages;
+        }
+    }
+    return MT_ARENA_PAGES;
+}
+
+void *mt_shm_arena_take(struct mt_shm_arena *arena, uint64_t bytes)
+{
+    uint64_t pages = (bytes + MT_ARENA_PAGE - 1) / MT_ARENA_PAGE;
+    uint64_t first = pages > 0 && pages < MT_ARENA_PAGES
+                         ? mt_arena_find(arena, pages)
+                         : MT_ARENA_PAGES;
+    if (first == MT_ARENA_PAGES ||
+        fallocate(arena->fd, 0, (off_t)(first * MT_ARENA_PAGE),
+                  (off_t)(pages * MT_ARENA_PAGE)) != 0) {
+        return NULL;
+    }
+    arena->pages[first] = (uint32_t)pages;
+    for (uint64_t i = 1; i < pages; i++) {
+        arena->pages[first + i] = UINT32_MAX;
+    }
+    return (char *)arena->root + first * MT_ARENA_PAGE;
+}
+
+void mt_shm_arena_give(struct mt_shm_arena *arena, void *memory)
+{
+    uint64_t first = mt_shm_offset(arena, memory) / MT_ARENA_PAGE;
+    uint64_t pages = arena->pages[first];
+    memset(&arena->pages[first], 0, pages * sizeof(*arena->pages));
+    /* gives the memory back, and makes it zero for the next taker */
+    fallocate(arena->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(first * MT_ARENA_PAGE), (off_t)(pages * MT_ARENA_PAGE));
+}
+
+/* ---- peers ---- */
+
+static bool mt_same_machine(const struct mt_shm_identity *a,
+                            const struct mt_shm_identity *b)
+{
+    return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 &&
+           a->pid_namespace == b->pid_namespace;
+}
+
+/* Whether the kernel lets this process read the memory of that one. */
+static bool mt_peer_reads(const struct mt_shm_peer *peer)
+{
+    uint64_t magic = 0;
+    struct iovec local = {&magic, sizeof(magic)};
+    struct iovec remote = {(void *)(uintptr_t)peer->root->mapped_at,
+                           sizeof(magic)};
+    return process_vm_readv(peer->identity.pid, &local, 1, &remote, 1, 0) ==
+               (ssize_t)sizeof(magic) &&
+           magic == MT_SHM_MAGIC;
+}
+
+static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
+{
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", peer->identity.pid,
+             peer->identity.fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        return errno == EACCES || errno == EPERM ? MT_EPERM : MT_EPEER;
+    }
+    int seals = fcntl(fd, F_GET_SEALS);
+    bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+    if (!sealed || fstat(fd, &info) != 0 ||
+        (uint64_t)info.st_size != peer->identity.arena_bytes ||
+        peer->identity.arena_bytes < sizeof(struct mt_shm_root)) {
+        close(fd);
+        return MT_EPEER;
+    }
+    void *memory = mmap(NULL, peer->identity.arena_bytes,
+                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                        0);
+    close(fd);
+    if (memory == MAP_FAILED) {
+        return MT_ENOMEM;
+    }
+    madvise(memory, peer->identity.arena_bytes, MADV_DONTFORK);
+    peer->root = memory;
+    if (peer->root->magic != MT_SHM_MAGIC ||
+        memcmp(&peer->root->identity, &peer->identity,
+               sizeof(peer->identity)) != 0) {
+        munmap(memory, peer->identity.arena_bytes);
+        peer->root = NULL;
+        return MT_EPEER;
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
+                                struct mt_shm_peer *peer)
+{
+    struct mt_shm_identity self;
+    memset(peer, 0, sizeof(*peer));
+    peer->identity = *identity;
+    peer->pidfd = -1;
+    enum mt_status status = mt_shm_identity(&self);
+    if (status != MT_OK) {
+        return status;
+    }
+    if (!mt_same_machine(&self, identity)) {
+        return MT_EPEER;
+    }
+    peer->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
+    /* the process may be another one with the number of the dead */
+    if (peer->pidfd < 0 || mt_start_time(identity->pid) != identity->pid_start) {
+        mt_shm_peer_close(peer);
+        return MT_EPEER;
+    }
+    status = mt_peer_map(peer);
+    if (status != MT_OK) {
+        mt_shm_peer_close(peer);
+        return status;
+    }
+    peer->reads = mt_peer_reads(peer);
+    return MT_OK;
+}
+
+void mt_shm_peer_close(struct mt_shm_peer *peer)
+{
+    if (peer->root != NULL) {
+        munmap(peer->root, peer->identity.arena_bytes);
+    }
+    if (peer->pidfd >= 0) {
+        close(peer->pidfd);
+    }
+    memset(peer, 0, sizeof(*peer));
+    peer->pidfd = -1;
+}
+
+bool mt_shm_peer_died(struct mt_shm_peer *peer)
+{
+    struct pollfd fd = {.fd = peer->pidfd, .events = POLLIN};
+    peer->dead = peer->dead || poll(&fd, 1, 0) == 1;
+    return peer->dead;
+}
+
+enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
+                                const struct mt_fabric_piece *pieces,
+                                uint32_t count, uint64_t skip, uint64_t remote,
+                                uint64_t bytes)
+{
+    struct iovec local[MT_SOFT_PIECES];
+    unsigned n = 0;
+    uint64_t left = bytes;
+    for (uint32_t i = 0; i < count && left > 0; i++) {
+        uint64_t from = skip < pieces[i].bytes ? skip : pieces[i].bytes;
+        uint64_t take = pieces[i].bytes - from;
+        skip -= from;
+        take = take < left ? take : left;
+        if (take > 0) {
+            local[n].iov_base = (char *)pieces[i].address + from;
+            local[n++].iov_len = take;
+            left -= take;
+        }
+    }
+    struct iovec there = {(void *)(uintptr_t)remote, bytes};
+    ssize_t done =
+        write ? process_vm_writev(peer->identity.pid, local, n, &there, 1, 0)
+              : process_vm_readv(peer->identity.pid, local, n, &there, 1, 0);
+    if (done == (ssize_t)bytes) {
+        return MT_OK;
+    }
+    return done < 0 && errno == ESRCH ? MT_EPEER
+           : done < 0 && errno == EPERM ? MT_EPERM
+                                        : MT_EACCESS;
+}

@@ -1,0 +1,122 @@
+/* arena.h: the memory that a process of the shm provider shares with its peers:
+ * one file in memory, without a name, that dies with its last user. Peers open
+ * it by /proc/PID/fd and map it whole, once.
+ *
+ * Its size never changes (the file is sealed), and every page that is handed out
+ * was really allocated before: no access to it can fail, whatever a peer does. */
+#ifndef MPITRACE_FABRIC_SHM_ARENA_H
+#define MPITRACE_FABRIC_SHM_ARENA_H
+
+#include <sys/types.h>
+
+#include "../provider.h"
+
+enum {
+    MT_SHM_REGIONS = 16384, /* registered regions of a process */
+    MT_SHM_LANES = 1024,    /* processes that may send datagrams to a queue pair */
+    MT_SHM_PEERS = 4096,    /* processes that a process knows */
+};
+
+/* Registered memory, as peers see it. rkey = index + 1 in the lower 14 bits and
+ * a number that changes with each use of the entry above; 0: free. */
+struct mt_shm_region {
+    uint32_t rkey;   /* written last, with release order */
+    uint32_t access; /* enum mt_fabric_access */
+    uint64_t address;
+    uint64_t bytes;
+    uint64_t offset; /* in the arena, 0: elsewhere in the process */
+};
+
+/* Written by the owner once, before a peer can have its address. */
+struct mt_shm_identity {
+    char boot_id[40];
+    uint64_t pid_namespace;
+    uint64_t pid_start;
+    uint64_t arena_bytes;
+    int32_t pid;
+    int32_t fd;
+};
+
+enum mt_shm_sleep {
+    MT_SHM_AWAKE = 0,
+    MT_SHM_ASLEEP = 1,           /* to be woken by anything */
+    MT_SHM_ASLEEP_SOLICITED = 2, /* ... that is solicited */
+};
+
+/* The start of an arena. */
+struct mt_shm_root {
+    uint64_t magic; /* MT_SHM_MAGIC */
+    struct mt_shm_identity identity;
+    uint64_t mapped_at; /* where the owner has it */
+    uint32_t wake_bytes;
+    char wake[28]; /* address of the socket that wakes the owner */
+    /* enum mt_shm_sleep: who gives the owner work while it may sleep wakes it.
+     * The owner sets it and then makes every processor pass a barrier
+     * (membarrier), so that senders need none. */
+    uint32_t sleeping __attribute__((aligned(64)));
+    struct mt_shm_region regions[MT_SHM_REGIONS] __attribute__((aligned(64)));
+};
+
+#define MT_SHM_MAGIC UINT64_C(0x31304d48534d544d) /* "MTMSHM01" */
+
+struct mt_shm_arena {
+    struct mt_shm_root *root;
+    uint64_t bytes;
+    int fd;
+    /* first fit, in units of 4 KiB: 0 free, else the length of what begins here,
+     * and UINT32_MAX inside it */
+    uint32_t *pages;
+};
+
+enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena);
+void mt_shm_arena_destroy(struct mt_shm_arena *arena);
+
+/* Zeroed memory of it, page-aligned; NULL: full, or the system has no more. */
+void *mt_shm_arena_take(struct mt_shm_arena *arena, uint64_t bytes);
+void mt_shm_arena_give(struct mt_shm_arena *arena, void *memory);
+
+MT_INLINE uint64_t mt_shm_offset(const struct mt_shm_arena *arena,
+                                 const void *memory)
+{
+    return (uint64_t)((const char *)memory - (const char *)arena->root);
+}
+
+/* Who the process is; the same for all its arenas but fd. */
+enum mt_status mt_shm_identity(struct mt_shm_identity *identity_p);
+
+/* The arena of another process, mapped. */
+struct mt_shm_peer {
+    struct mt_shm_root *root;
+    struct mt_shm_identity identity;
+    int pidfd;  /* readable once it is dead; -1: of this process */
+    bool dead;
+    bool reads; /* process_vm_readv and writev work */
+    uint32_t users;
+};
+
+/* MT_EPEER: it is gone, or not of this machine; MT_EPERM: not allowed. */
+enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
+                                struct mt_shm_peer *peer_p);
+void mt_shm_peer_close(struct mt_shm_peer *peer);
+/* Asks the kernel. */
+bool mt_shm_peer_died(struct mt_shm_peer *peer);
+
+/* A place in the arena of a peer; NULL: beyond its end. */
+MT_INLINE void *mt_shm_at(const struct mt_shm_peer *peer, uint64_t offset,
+                          uint64_t bytes)
+{
+    if (offset > peer->identity.arena_bytes ||
+        bytes > peer->identity.arena_bytes - offset) {
+        return NULL;
+    }
+    return (char *)peer->root + offset;
+}
+
+/* Copies to or from any memory of the peer with one system call; MT_EACCESS: it
+ * is not there. */
+enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
+                                const struct mt_fabric_piece *local,
+                                uint32_t local_count, uint64_t local_skip,
+                                uint64_t remote, uint64_t bytes);
+
+#endif

@@ -1,0 +1,205 @@
+/* cq.c: completion queues and channels in memory. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "soft.h"
+
+enum mt_status mt_soft_cq_create(struct mt_fabric_context *context,
+                                 uint32_t depth,
+                                 struct mt_fabric_channel *channel,
+                                 struct mt_fabric_cq **cq_p)
+{
+    (void)channel;
+    if (depth > UINT32_C(1) << 22) {
+        return MT_EINVAL;
+    }
+    struct mt_soft_cq *cq = calloc(1, sizeof(*cq));
+    uint32_t slots = mt_soft_slots(depth);
+    if (cq == NULL) {
+        return MT_ENOMEM;
+    }
+    cq->slots = calloc(slots, sizeof(*cq->slots));
+    if (cq->slots == NULL) {
+        free(cq);
+        return MT_ENOMEM;
+    }
+    cq->mask = slots - 1;
+    cq->base.ops = context->ops;
+    *cq_p = &cq->base;
+    return MT_OK;
+}
+
+static void mt_cq_set(struct mt_soft_cq *cq, enum mt_soft_armed armed)
+{
+    struct mt_soft_context *context = (struct mt_soft_context *)cq->base.context;
+    context->armed_count[cq->armed]--;
+    context->armed_count[armed]++;
+    cq->armed = (uint8_t)armed;
+}
+
+/* A fired queue may still stand in its channel. */
+static void mt_channel_forget(struct mt_soft_channel *channel,
+                              const struct mt_soft_cq *cq)
+{
+    uint32_t kept = channel->head;
+    for (uint32_t i = channel->head; i != channel->tail; i++) {
+        struct mt_soft_cq *ready = channel->ready[i & channel->mask];
+        if (ready != cq) {
+            channel->ready[kept++ & channel->mask] = ready;
+        }
+    }
+    channel->tail = kept;
+}
+
+void mt_soft_cq_destroy(struct mt_fabric_cq *base)
+{
+    struct mt_soft_cq *cq = (struct mt_soft_cq *)base;
+    struct mt_soft_context *context = (struct mt_soft_context *)base->context;
+    mt_soft_lock(context);
+    mt_cq_set(cq, MT_SOFT_DISARMED);
+    if (base->channel != NULL) {
+        mt_channel_forget((struct mt_soft_channel *)base->channel, cq);
+    }
+    mt_soft_unlock(context);
+    free(cq->slots);
+    free(cq);
+}
+
+enum { MT_CHANNEL_SLOTS = 256 };
+
+enum mt_status mt_soft_channel_create(struct mt_fabric_context *context,
+                                      struct mt_fabric_channel **channel_p)
+{
+    struct mt_soft_channel *channel = calloc(1, sizeof(*channel));
+    if (channel == NULL) {
+        return MT_ENOMEM;
+    }
+    channel->ready = calloc(MT_CHANNEL_SLOTS, sizeof(struct mt_soft_cq *));
+    channel->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    channel->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    if (channel->ready == NULL || channel->event_fd < 0 ||
+        channel->base.fd < 0 ||
+        mt_soft_channel_watch(channel, channel->event_fd) != MT_OK) {
+        mt_soft_channel_destroy(&channel->base);
+        return MT_ENOMEM;
+    }
+    channel->mask = MT_CHANNEL_SLOTS - 1;
+    channel->base.ops = context->ops;
+    *channel_p = &channel->base;
+    return MT_OK;
+}
+
+void mt_soft_channel_destroy(struct mt_fabric_channel *base)
+{
+    struct mt_soft_channel *channel = (struct mt_soft_channel *)base;
+    if (channel->event_fd >= 0) {
+        close(channel->event_fd);
+    }
+    if (channel->base.fd >= 0) {
+        close(channel->base.fd);
+    }
+    free(channel->ready);
+    free(channel);
+}
+
+enum mt_status mt_soft_channel_watch(struct mt_soft_channel *channel, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &event) == 0
+               ? MT_OK
+               : MT_ENOMEM;
+}
+
+/* A queue is disarmed when it fires, so it stands there once at most, and there
+ * is room while there are no more queues than slots; then one event is shared. */
+static void mt_cq_fire(struct mt_soft_cq *cq)
+{
+    struct mt_soft_channel *channel = (struct mt_soft_channel *)cq->base.channel;
+    const uint64_t one = 1;
+    mt_cq_set(cq, MT_SOFT_DISARMED);
+    if (channel->tail - channel->head <= channel->mask) {
+        channel->ready[channel->tail++ & channel->mask] = cq;
+    }
+    ssize_t n = write(channel->event_fd, &one, sizeof(one));
+    (void)n; /* full: it is readable, which is all that is wanted */
+}
+
+enum mt_status mt_soft_channel_take(struct mt_fabric_channel *base,
+                                    struct mt_fabric_cq **cq_p)
+{
+    struct mt_soft_channel *channel = (struct mt_soft_channel *)base;
+    struct mt_soft_context *context = (struct mt_soft_context *)base->context;
+    enum mt_status status = MT_EAGAIN;
+    mt_soft_lock(context);
+    if (channel->head == channel->tail && !context->has_engine) {
+        if (context->armed != NULL) {
+            context->armed(context); /* what comes from here on wakes */
+        }
+        context->progress(context);
+    }
+    if (channel->head != channel->tail) {
+        *cq_p = &channel->ready[channel->head++ & channel->mask]->base;
+        status = MT_OK;
+    }
+    if (channel->head == channel->tail) {
+        uint64_t count;
+        ssize_t n = read(channel->event_fd, &count, sizeof(count));
+        (void)n;
+    }
+    mt_soft_unlock(context);
+    return status;
+}
+
+enum mt_status mt_soft_cq_arm(struct mt_fabric_cq *base, bool solicited)
+{
+    struct mt_soft_cq *cq = (struct mt_soft_cq *)base;
+    struct mt_soft_context *context = (struct mt_soft_context *)base->context;
+    mt_soft_lock(context);
+    /* armed for all is not weakened: InfiniBand 1.5, 11.4.2.2 */
+    if (cq->armed != MT_SOFT_ARMED) {
+        mt_cq_set(cq, solicited ? MT_SOFT_ARMED_SOLICITED : MT_SOFT_ARMED);
+    }
+    if (context->armed != NULL) {
+        context->armed(context);
+    }
+    mt_soft_unlock(context);
+    return MT_OK;
+}
+
+void mt_soft_complete(struct mt_soft_cq *cq,
+                      const struct mt_fabric_completion *completion,
+                      bool solicited)
+{
+    if (mt_unlikely(cq->tail - cq->head > cq->mask)) {
+        cq->overrun = true;
+        return;
+    }
+    cq->slots[cq->tail & cq->mask] = *completion;
+    cq->tail++;
+    if (mt_unlikely(cq->armed != MT_SOFT_DISARMED) &&
+        (cq->armed == MT_SOFT_ARMED || solicited ||
+         completion->status != MT_OK)) {
+        mt_cq_fire(cq);
+    }
+}
+
+uint32_t mt_soft_poll(struct mt_fabric_cq *base,
+                      struct mt_fabric_completion *completions, uint32_t limit)
+{
+    struct mt_soft_cq *cq = (struct mt_soft_cq *)base;
+    struct mt_soft_context *context = (struct mt_soft_context *)base->context;
+    uint32_t n = 0;
+    mt_soft_lock(context);
+    if (cq->head == cq->tail && !context->has_engine) {
+        context->progress(context);
+    }
+    while (n < limit && cq->head != cq->tail) {
+        completions[n++] = cq->slots[cq->head++ & cq->mask];
+    }
+    mt_soft_unlock(context);
+    return n;
+}

@@ -1,0 +1,184 @@
+/* conformance.c DEVICE [option=value ...] [TEST ...]: the conformance suite of
+ * the fabric. The same tests for every provider; a test is left out only because
+ * a capability is missing, which it names. One line a test: ok, skip or FAIL;
+ * the last line counts. Status 0 if none failed.
+ *
+ * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
+ * operations=N rate=BITS_PER_SECOND limit=MS */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static const struct test *const groups[] = {
+    tests_messages, tests_onesided, tests_events,
+    tests_datagrams, tests_errors, tests_random,
+};
+
+static pid_t start(const struct test *test, const struct setting *setting,
+                   int rank, const int wires[2])
+{
+    pid_t pid = fork();
+    if (pid != 0) {
+        return pid;
+    }
+    struct side side = {.setting = setting, .rank = rank, .wire = wires[rank]};
+    close(wires[1 - rank]);
+    test->run(&side);
+    _exit(0);
+}
+
+/* Waits for one of the two; kills both when the time is over. */
+static bool finish(const pid_t pids[2], uint64_t limit_ms)
+{
+    uint64_t until = now_ms() + limit_ms;
+    int left = 2;
+    bool good = true;
+    while (left > 0) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        if (pid > 0) {
+            bool killed_itself =
+                WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+            left--;
+            /* a test may kill itself to see what the other makes of it */
+            good = good && (killed_itself ||
+                            (WIFEXITED(status) && WEXITSTATUS(status) == 0));
+            if (WIFSIGNALED(status) && !killed_itself) {
+                fprintf(stderr, "  signal %d\n", WTERMSIG(status));
+            }
+            continue;
+        }
+        if (now_ms() > until) {
+            fprintf(stderr, "  not over after %llu ms\n",
+                    (unsigned long long)limit_ms);
+            kill(pids[0], SIGABRT);
+            kill(pids[1], SIGABRT);
+            until = UINT64_MAX;
+            good = false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    }
+    return good;
+}
+
+static bool run(const struct test *test, const struct setting *setting)
+{
+    int wires[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wires) != 0) {
+        perror("socketpair");
+        return false;
+    }
+    fflush(NULL);
+    pid_t pids[2] = {start(test, setting, 0, wires),
+                     start(test, setting, 1, wires)};
+    close(wires[0]);
+    close(wires[1]);
+    return finish(pids, 4 * setting->limit_ms);
+}
+
+static bool chosen(const char *name, char **names, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return true;
+        }
+    }
+    return count == 0;
+}
+
+/* Takes name=value; false: it is not an option. */
+static bool option(struct setting *s, const char *word)
+{
+    static const char *const engines[] = {"inline", "peer", "thread"};
+    const char *value = strchr(word, '=');
+    if (value == NULL) {
+        return false;
+    }
+    size_t n = (size_t)(value++ - word);
+    uint64_t number = strtoull(value, NULL, 10);
+    if (strncmp(word, "engine", n) == 0) {
+        for (int i = 0; i < 3; i++) {
+            if (strcmp(value, engines[i]) == 0) {
+                s->options.engine = (enum mt_fabric_engine)i;
+            }
+        }
+    } else if (strncmp(word, "threads", n) == 0) {
+        s->options.threads = number != 0;
+    } else if (strncmp(word, "faults", n) == 0) {
+        s->options.faults = value;
+    } else if (strncmp(word, "rate", n) == 0) {
+        s->options.bits_per_second = number;
+    } else if (strncmp(word, "seed", n) == 0) {
+        s->seed = number;
+    } else if (strncmp(word, "operations", n) == 0) {
+        s->operations = number;
+    } else if (strncmp(word, "limit", n) == 0) {
+        s->limit_ms = number;
+    } else {
+        fprintf(stderr, "conformance: no option %s\n", word);
+        exit(2);
+    }
+    return true;
+}
+
+static const struct mt_fabric_caps *caps_of(const char *device)
+{
+    static struct mt_fabric_device devices[64];
+    uint32_t count = 0;
+    mt_fabric_devices(devices, 64, &count);
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        if (strcmp(devices[i].name, device) == 0) {
+            return &devices[i].caps;
+        }
+        fprintf(stderr, "conformance: there is %s\n", devices[i].name);
+    }
+    fprintf(stderr, "conformance: no device %s\n", device);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    struct setting setting = {.options = {.engine_cpu = -1},
+                              .seed = 1,
+                              .operations = 20000,
+                              .limit_ms = 20000};
+    unsigned passed = 0, failed = 0, skipped = 0;
+    int names = 2;
+    if (argc < 2) {
+        fprintf(stderr, "usage: conformance DEVICE [option=value ...] [TEST ...]\n");
+        return 2;
+    }
+    setting.device = argv[1];
+    while (names < argc && option(&setting, argv[names])) {
+        names++;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    const struct mt_fabric_caps *caps = caps_of(setting.device);
+    for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
+        for (const struct test *t = groups[g]; t->name != NULL; t++) {
+            if (!chosen(t->name, argv + names, argc - names)) {
+                continue;
+            }
+            const char *missing = t->missing != NULL ? t->missing(caps) : "";
+            if (missing[0] != '\0') {
+                printf("skip %s: no %s\n", t->name, missing);
+                skipped++;
+                continue;
+            }
+            uint64_t began = now_ms();
+            bool good = run(t, &setting);
+            printf("%s %s (%llu ms)\n", good ? "ok  " : "FAIL", t->name,
+                   (unsigned long long)(now_ms() - began));
+            passed += good;
+            failed += !good;
+        }
+    }
+    printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    return failed > 0 || passed == 0;
+}

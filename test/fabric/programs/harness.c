@@ -1,0 +1,313 @@
+/* harness.c: see harness.h. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+static int fail_rank = -1;
+
+void fail(const char *file, int line, const char *format, ...)
+{
+    va_list arguments;
+    const char *name = strrchr(file, '/');
+    fprintf(stderr, "  rank %d, %s:%d: ", fail_rank,
+            name != NULL ? name + 1 : file, line);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    _exit(1);
+}
+
+uint64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- wire ---- */
+
+static void wire_write(struct side *s, const void *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t did = write(s->wire, bytes, n);
+        if (did <= 0) {
+            FAIL("the other side is gone (%s)", strerror(errno));
+        }
+        bytes = (const char *)bytes + did;
+        n -= (size_t)did;
+    }
+}
+
+/* Polls the queues meanwhile: a software provider moves data only then. */
+static void wire_read(struct side *s, void *bytes, size_t n)
+{
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    while (n > 0) {
+        struct pollfd fd = {.fd = s->wire, .events = POLLIN};
+        if (poll(&fd, 1, 0) == 0) {
+            if (now_ms() > until) {
+                FAIL("the other side did not come");
+            }
+            if (s->send_cq != NULL) {
+                struct mt_fabric_completion none;
+                mt_fabric_poll(s->send_cq, &none, 0);
+            }
+            sched_yield();
+            continue;
+        }
+        ssize_t did = read(s->wire, bytes, n);
+        if (did <= 0) {
+            FAIL("the other side is gone");
+        }
+        bytes = (char *)bytes + did;
+        n -= (size_t)did;
+    }
+}
+
+void swap(struct side *s, const void *mine, void *theirs, size_t bytes)
+{
+    wire_write(s, mine, bytes);
+    wire_read(s, theirs, bytes);
+}
+
+void meet(struct side *s)
+{
+    char out = 'm', in = 0;
+    swap(s, &out, &in, 1);
+    EQ(in, out);
+}
+
+/* ---- set-up ---- */
+
+static void say(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "  fabric: %s\n", text);
+}
+
+void side_open(struct side *s, bool channel)
+{
+    struct mt_fabric_options options = s->setting->options;
+    fail_rank = s->rank;
+    options.say = say;
+    OK(mt_fabric_open(s->setting->device, &options, &s->context));
+    s->caps = &mt_fabric_query(s->context)->caps;
+    OK(mt_fabric_pd_create(s->context, &s->pd));
+    if (channel) {
+        OK(mt_fabric_channel_create(s->context, &s->channel));
+    }
+    OK(mt_fabric_cq_create(s->context, 1024, s->channel, &s->send_cq));
+    OK(mt_fabric_cq_create(s->context, 1024, s->channel, &s->receive_cq));
+}
+
+struct mt_fabric_qp_options rc_options(const struct side *s)
+{
+    return (struct mt_fabric_qp_options){
+        .transport = MT_FABRIC_RC,
+        .send_cq = s->send_cq,
+        .receive_cq = s->receive_cq,
+        .send_depth = 32,
+        .receive_depth = 64,
+        .pieces = 4,
+        .inline_bytes = s->caps->max_inline < 64 ? s->caps->max_inline : 64,
+        .reads = s->caps->max_reads < 4 ? s->caps->max_reads : 4,
+        .port = 1,
+        .timeout_ms = 2000,
+    };
+}
+
+struct mt_fabric_qp_options ud_options(const struct side *s)
+{
+    struct mt_fabric_qp_options o = rc_options(s);
+    o.transport = MT_FABRIC_UD;
+    o.reads = 0;
+    return o;
+}
+
+struct mt_fabric_qp *connect_with(struct side *s,
+                                  const struct mt_fabric_qp_options *options)
+{
+    struct mt_fabric_qp *qp;
+    struct mt_fabric_address mine = {0}, theirs;
+    OK(mt_fabric_qp_create(s->pd, options, &qp));
+    OK(mt_fabric_qp_address(qp, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    OK(mt_fabric_qp_connect(qp, &theirs));
+    return qp;
+}
+
+void side_connect(struct side *s)
+{
+    struct mt_fabric_qp_options options = rc_options(s);
+    s->qp = connect_with(s, &options);
+}
+
+void side_close(struct side *s)
+{
+    meet(s);
+    if (s->qp != NULL) {
+        OK(mt_fabric_qp_destroy(s->qp));
+    }
+    OK(mt_fabric_cq_destroy(s->send_cq));
+    OK(mt_fabric_cq_destroy(s->receive_cq));
+    if (s->channel != NULL) {
+        OK(mt_fabric_channel_destroy(s->channel));
+    }
+    OK(mt_fabric_pd_destroy(s->pd));
+    OK(mt_fabric_close(s->context));
+}
+
+/* ---- memory ---- */
+
+static uint8_t byte_at(size_t i, uint64_t seed)
+{
+    return (uint8_t)((i * 2654435761u + seed * 40503u) >> 7);
+}
+
+void fill(void *memory, size_t bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        ((uint8_t *)memory)[i] = byte_at(i, seed);
+    }
+}
+
+bool filled(const void *memory, size_t bytes, uint64_t seed)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (((const uint8_t *)memory)[i] != byte_at(i, seed)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum {
+    ALL = MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ
+};
+
+struct mt_fabric_mr *registered(struct side *s, size_t bytes)
+{
+    struct mt_fabric_mr *mr;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    OK(mt_fabric_mr_register(s->pd, memory, bytes, ALL, &mr));
+    return mr;
+}
+
+struct mt_fabric_mr *allocated(struct side *s, size_t bytes)
+{
+    struct mt_fabric_mr *mr;
+    OK(mt_fabric_mr_allocate(s->pd, bytes, ALL, &mr));
+    CHECK((uintptr_t)mr->address % 4096 == 0);
+    for (size_t i = 0; i < bytes; i++) {
+        CHECK(((const char *)mr->address)[i] == 0);
+    }
+    return mr;
+}
+
+void release(struct mt_fabric_mr *mr)
+{
+    void *memory = mr->address;
+    size_t bytes = mr->bytes;
+    OK(mt_fabric_mr_destroy(mr));
+    CHECK(munmap(memory, bytes) == 0);
+}
+
+struct mt_fabric_piece piece(const struct mt_fabric_mr *mr, size_t offset,
+                             size_t bytes)
+{
+    CHECK(offset + bytes <= mr->bytes);
+    return (struct mt_fabric_piece){(char *)mr->address + offset,
+                                    (uint32_t)bytes, mr->lkey};
+}
+
+struct remote remote_of(struct side *s, const struct mt_fabric_mr *mr)
+{
+    struct remote mine = {(uint64_t)(uintptr_t)mr->address, mr->rkey, 0}, theirs;
+    swap(s, &mine, &theirs, sizeof(mine));
+    return theirs;
+}
+
+/* ---- work ---- */
+
+void post_receive(struct side *s, struct mt_fabric_qp *qp, uint64_t id,
+                  struct mt_fabric_piece p)
+{
+    struct mt_fabric_receive work = {
+        .id = id, .piece_count = 1, .pieces = &p};
+    (void)s;
+    OK(mt_fabric_post_receive(qp, &work));
+}
+
+void post(struct side *s, struct mt_fabric_qp *qp,
+          const struct mt_fabric_send *work)
+{
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    for (;;) {
+        enum mt_status status = mt_fabric_post_send(qp, work);
+        if (status == MT_OK) {
+            return;
+        }
+        if (status != MT_EAGAIN || now_ms() > until) {
+            FAIL("post_send: %s", mt_status_text(status));
+        }
+        struct mt_fabric_completion c;
+        if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+            EQ(c.status, MT_OK);
+        }
+    }
+}
+
+struct mt_fabric_completion next(struct side *s, struct mt_fabric_cq *cq)
+{
+    struct mt_fabric_completion c;
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    while (mt_fabric_poll(cq, &c, 1) == 0) {
+        if (now_ms() > until) {
+            FAIL("no completion of the %s queue within %llu ms",
+                 cq == s->send_cq ? "send" : "receive",
+                 (unsigned long long)s->setting->limit_ms);
+        }
+    }
+    return c;
+}
+
+struct mt_fabric_completion next_ok(struct side *s, struct mt_fabric_cq *cq)
+{
+    struct mt_fabric_completion c = next(s, cq);
+    if (c.status != MT_OK) {
+        FAIL("completion of %llu: %s", (unsigned long long)c.id,
+             mt_status_text(c.status));
+    }
+    return c;
+}
+
+void quiet(struct side *s, struct mt_fabric_cq *cq, unsigned ms)
+{
+    struct mt_fabric_completion c;
+    uint64_t until = now_ms() + ms;
+    (void)s;
+    while (now_ms() < until) {
+        if (mt_fabric_poll(cq, &c, 1) != 0) {
+            FAIL("a completion of %llu (%s) that should not be",
+                 (unsigned long long)c.id, mt_status_text(c.status));
+        }
+    }
+}
+
+uint64_t random_next(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}

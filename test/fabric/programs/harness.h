@@ -1,0 +1,124 @@
+/* harness.h: two processes with a queue pair between them, and what a test needs
+ * to say that something is wrong. Each test runs in two processes made by fork,
+ * joined by a socket for wire-up; it ends within its time or fails. */
+#ifndef MPITRACE_TEST_FABRIC_HARNESS_H
+#define MPITRACE_TEST_FABRIC_HARNESS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../c/include/fabric.h"
+
+/* What a test is run with. */
+struct setting {
+    const char *device;
+    struct mt_fabric_options options;
+    uint64_t seed;
+    uint64_t operations; /* of random tests */
+    uint64_t limit_ms;   /* for any wait */
+};
+
+/* One side. */
+struct side {
+    const struct setting *setting;
+    int rank; /* 0 or 1 */
+    int wire; /* socket to the other */
+    struct mt_fabric_context *context;
+    const struct mt_fabric_caps *caps;
+    struct mt_fabric_pd *pd;
+    struct mt_fabric_channel *channel; /* NULL unless asked for */
+    struct mt_fabric_cq *send_cq, *receive_cq;
+    struct mt_fabric_qp *qp;
+};
+
+struct test {
+    const char *name;
+    void (*run)(struct side *side);
+    /* "" to run, else which capability is missing */
+    const char *(*missing)(const struct mt_fabric_caps *caps);
+};
+
+extern const struct test tests_messages[], tests_onesided[], tests_events[],
+    tests_datagrams[], tests_errors[], tests_random[];
+
+#define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(condition)                                                       \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            FAIL("%s", #condition);                                            \
+        }                                                                      \
+    } while (0)
+#define EQ(got, want)                                                          \
+    do {                                                                       \
+        long long got_ = (long long)(got), want_ = (long long)(want);          \
+        if (got_ != want_) {                                                   \
+            FAIL("%s is %lld, not %s = %lld", #got, got_, #want, want_);       \
+        }                                                                      \
+    } while (0)
+#define OK(call)                                                               \
+    do {                                                                       \
+        enum mt_status status_ = (call);                                       \
+        if (status_ != MT_OK) {                                                \
+            FAIL("%s: %s", #call, mt_status_text(status_));                    \
+        }                                                                      \
+    } while (0)
+
+void fail(const char *file, int line, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+
+uint64_t now_ms(void);
+
+/* Both get what the other gave. */
+void swap(struct side *s, const void *mine, void *theirs, size_t bytes);
+void meet(struct side *s);
+
+/* Options that suit most tests. */
+struct mt_fabric_qp_options rc_options(const struct side *s);
+struct mt_fabric_qp_options ud_options(const struct side *s);
+
+/* Opens the device, with a channel or without. */
+void side_open(struct side *s, bool channel);
+/* A connected queue pair in s->qp. */
+void side_connect(struct side *s);
+struct mt_fabric_qp *connect_with(struct side *s,
+                                  const struct mt_fabric_qp_options *options);
+void side_close(struct side *s);
+
+/* Memory with bytes that depend on its place and a seed. */
+void fill(void *memory, size_t bytes, uint64_t seed);
+bool filled(const void *memory, size_t bytes, uint64_t seed);
+
+struct mt_fabric_mr *registered(struct side *s, size_t bytes);
+struct mt_fabric_mr *allocated(struct side *s, size_t bytes);
+void release(struct mt_fabric_mr *mr); /* of registered: frees the memory, too */
+
+struct mt_fabric_piece piece(const struct mt_fabric_mr *mr, size_t offset,
+                             size_t bytes);
+
+/* Remote memory, as its owner tells it. */
+struct remote {
+    uint64_t address;
+    uint32_t rkey;
+    uint32_t reserved;
+};
+struct remote remote_of(struct side *s, const struct mt_fabric_mr *mr);
+
+void post_receive(struct side *s, struct mt_fabric_qp *qp, uint64_t id,
+                  struct mt_fabric_piece p);
+/* Posts; while the queue is full, polls the send queue for completions, which it
+ * demands to be right and forgets. */
+void post(struct side *s, struct mt_fabric_qp *qp,
+          const struct mt_fabric_send *work);
+
+/* The next completion, within the limit. */
+struct mt_fabric_completion next(struct side *s, struct mt_fabric_cq *cq);
+/* ... which must be right. */
+struct mt_fabric_completion next_ok(struct side *s, struct mt_fabric_cq *cq);
+/* Drives the provider for a while and demands that nothing completes. */
+void quiet(struct side *s, struct mt_fabric_cq *cq, unsigned ms);
+
+/* xorshift64*: Vigna 2016. */
+uint64_t random_next(uint64_t *state);
+
+#endif

@@ -1,0 +1,250 @@
+/* onesided.c: WRITE, WRITE_WITH_IMM, READ, fences. */
+#include "harness.h"
+
+enum { SIGNALED = MT_FABRIC_SIGNALED };
+
+static struct mt_fabric_send work_of(enum mt_fabric_opcode opcode, uint64_t id,
+                                     const struct mt_fabric_piece *p,
+                                     struct remote r, size_t offset)
+{
+    return (struct mt_fabric_send){.id = id,
+                                   .opcode = opcode,
+                                   .flags = SIGNALED,
+                                   .piece_count = 1,
+                                   .pieces = p,
+                                   .remote_address = r.address + offset,
+                                   .rkey = r.rkey};
+}
+
+static const size_t all[] = {0, 1, 8, 100, 4096, 8192, 8193, 70000, 1 << 20};
+enum { COUNT = sizeof(all) / sizeof(all[0]), ROOM = (1 << 20) + 64 };
+
+/* Into memory of the application and of the provider; nothing beside it. */
+static void writes(struct side *s)
+{
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *out = registered(s, ROOM);
+    for (int kind = 0; kind < 2; kind++) {
+        struct mt_fabric_mr *in = kind == 0 ? registered(s, ROOM)
+                                            : allocated(s, ROOM);
+        struct remote there = remote_of(s, in);
+        for (size_t i = 0; i < COUNT; i++) {
+            memset(in->address, 0xee, ROOM);
+            fill(out->address, all[i], i + 10);
+            meet(s);
+            if (s->rank == 0) {
+                struct mt_fabric_piece p = piece(out, 0, all[i]);
+                struct mt_fabric_send w =
+                    work_of(MT_FABRIC_WRITE, i, &p, there, 16);
+                post(s, s->qp, &w);
+                struct mt_fabric_completion c = next_ok(s, s->send_cq);
+                EQ(c.id, i);
+                EQ(c.opcode, MT_FABRIC_WRITE);
+                /* what a READ behind it finds is there */
+                struct mt_fabric_piece back = piece(out, 0, all[i]);
+                memset(out->address, 0, ROOM);
+                w = work_of(MT_FABRIC_READ, 7, &back, there, 16);
+                post(s, s->qp, &w);
+                next_ok(s, s->send_cq);
+                CHECK(filled(out->address, all[i], i + 10));
+            }
+            meet(s);
+            if (s->rank == 1) {
+                const uint8_t *at = in->address;
+                CHECK(filled(at + 16, all[i], i + 10));
+                EQ(at[15], 0xee);
+                EQ(at[16 + all[i]], 0xee);
+            }
+            meet(s);
+        }
+        if (kind == 0) {
+            release(in);
+        } else {
+            OK(mt_fabric_mr_destroy(in));
+        }
+    }
+    release(out);
+    side_close(s);
+}
+
+static const char *needs_read(const struct mt_fabric_caps *caps)
+{
+    return (caps->rc_operations & MT_FABRIC_READ) != 0 ? "" : "READ";
+}
+
+static const char *needs_flag(const struct mt_fabric_caps *caps)
+{
+    return (caps->notify & MT_FABRIC_NOTIFY_FLAG_WRITE) != 0 ? ""
+                                                             : "flag writes";
+}
+
+/* Data, then a flag of eight bytes behind it: who sees the flag sees the data. */
+static void flags(struct side *s)
+{
+    enum { N = 500, SIZE = 6000 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *ring = allocated(s, SIZE + 8);
+    struct mt_fabric_mr *out = registered(s, SIZE + 8);
+    struct remote there = remote_of(s, ring);
+    volatile uint64_t *flag =
+        (volatile uint64_t *)(void *)((char *)ring->address + SIZE);
+    uint64_t *word = (uint64_t *)(void *)((char *)out->address + SIZE);
+    for (uint64_t i = 1; i <= N; i++) {
+        size_t n = (i * 7919) % SIZE;
+        if ((i + (uint64_t)s->rank) % 2 == 0) {
+            fill(out->address, n, i);
+            *word = i;
+            struct mt_fabric_piece p[2] = {piece(out, 0, n), piece(out, SIZE, 8)};
+            struct mt_fabric_send data =
+                work_of(MT_FABRIC_WRITE, i, &p[0], there, 0);
+            struct mt_fabric_send tell =
+                work_of(MT_FABRIC_WRITE, i, &p[1], there, SIZE);
+            data.flags = 0;
+            post(s, s->qp, &data);
+            post(s, s->qp, &tell);
+            next_ok(s, s->send_cq);
+        } else {
+            uint64_t until = now_ms() + s->setting->limit_ms;
+            struct mt_fabric_completion none;
+            while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != i) {
+                mt_fabric_poll(s->send_cq, &none, 0);
+                if (now_ms() > until) {
+                    FAIL("flag %llu did not come", (unsigned long long)i);
+                }
+            }
+            CHECK(filled(ring->address, n, i));
+        }
+    }
+    meet(s);
+    OK(mt_fabric_mr_destroy(ring));
+    release(out);
+    side_close(s);
+}
+
+static const char *needs_imm(const struct mt_fabric_caps *caps)
+{
+    return (caps->rc_operations & MT_FABRIC_WRITE_WITH_IMM) != 0
+               ? ""
+               : "WRITE_WITH_IMM";
+}
+
+static void immediates(struct side *s)
+{
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *in = registered(s, ROOM);
+    struct mt_fabric_mr *out = registered(s, ROOM);
+    struct remote there = remote_of(s, in);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (s->rank == 1) {
+            /* the receive's own buffer stays as it is */
+            post_receive(s, s->qp, 50 + i, piece(out, 0, 8));
+            memset(out->address, 0xee, 8);
+            meet(s);
+            struct mt_fabric_completion c = next_ok(s, s->receive_cq);
+            EQ(c.id, 50 + i);
+            CHECK(c.has_immediate);
+            EQ(c.immediate, 0xabc00000u + i);
+            EQ(c.bytes, all[i]);
+            EQ(c.opcode, MT_FABRIC_RECEIVE);
+            CHECK(filled(in->address, all[i], i));
+            EQ(((uint8_t *)out->address)[0], 0xee);
+        } else {
+            fill(out->address, all[i], i);
+            meet(s);
+            struct mt_fabric_piece p = piece(out, 0, all[i]);
+            struct mt_fabric_send w =
+                work_of(MT_FABRIC_WRITE_WITH_IMM, i, &p, there, 0);
+            w.immediate = (uint32_t)(0xabc00000u + i);
+            post(s, s->qp, &w);
+            next_ok(s, s->send_cq);
+        }
+        meet(s);
+    }
+    release(in);
+    release(out);
+    side_close(s);
+}
+
+/* More READs than may be outstanding, of both kinds of memory. */
+static void reads(struct side *s)
+{
+    enum { N = 20, SIZE = 50000 };
+    side_open(s, false);
+    side_connect(s);
+    for (int kind = 0; kind < 2; kind++) {
+        struct mt_fabric_mr *from = kind == 0 ? registered(s, N * SIZE)
+                                              : allocated(s, N * SIZE);
+        struct mt_fabric_mr *to = registered(s, N * SIZE);
+        fill(from->address, N * SIZE, 77);
+        struct remote there = remote_of(s, from);
+        for (size_t i = 0; i < N; i++) {
+            struct mt_fabric_piece p = piece(to, i * SIZE, SIZE - i);
+            struct mt_fabric_send w =
+                work_of(MT_FABRIC_READ, i, &p, there, i * SIZE);
+            post(s, s->qp, &w);
+        }
+        for (size_t i = 0; i < N; i++) {
+            struct mt_fabric_completion c = next_ok(s, s->send_cq);
+            EQ(c.id, i);
+            EQ(c.opcode, MT_FABRIC_READ);
+            EQ(c.bytes, SIZE - i);
+            CHECK(memcmp((char *)to->address + i * SIZE,
+                         (char *)from->address + i * SIZE, SIZE - i) == 0);
+        }
+        meet(s);
+        release(to);
+        if (kind == 0) {
+            release(from);
+        } else {
+            OK(mt_fabric_mr_destroy(from));
+        }
+    }
+    side_close(s);
+}
+
+/* A fenced SEND leaves after the READ before it: it carries what was read. */
+static void fence(struct side *s)
+{
+    enum { N = 50, SIZE = 30000 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, 2 * SIZE);
+    struct remote there = remote_of(s, mr);
+    for (uint64_t i = 0; i < N; i++) {
+        if (s->rank == 1) {
+            fill(mr->address, SIZE, i);
+            post_receive(s, s->qp, i, piece(mr, SIZE, SIZE));
+            meet(s);
+            EQ(next_ok(s, s->receive_cq).bytes, SIZE);
+            CHECK(filled((char *)mr->address + SIZE, SIZE, i));
+        } else {
+            struct mt_fabric_piece p = piece(mr, 0, SIZE);
+            struct mt_fabric_send read = work_of(MT_FABRIC_READ, i, &p, there, 0);
+            struct mt_fabric_send echo = {.id = i,
+                                          .opcode = MT_FABRIC_SEND,
+                                          .flags = SIGNALED | MT_FABRIC_FENCE,
+                                          .piece_count = 1,
+                                          .pieces = &p};
+            meet(s);
+            read.flags = 0;
+            post(s, s->qp, &read);
+            post(s, s->qp, &echo);
+            next_ok(s, s->send_cq);
+        }
+        meet(s);
+    }
+    release(mr);
+    side_close(s);
+}
+
+const struct test tests_onesided[] = {
+    {"write sizes", writes, needs_read},
+    {"write and flag", flags, needs_flag},
+    {"write with immediate", immediates, needs_imm},
+    {"read", reads, needs_read},
+    {"fence", fence, needs_read},
+    {NULL, NULL, NULL},
+};
