@@ -119,7 +119,7 @@ enum mt_status mt_fabric_open(const char *device,
     enum mt_status status =
         options->faults == NULL
             ? provider->open(&devices[found], options, &context)
-            : mt_fault_open(provider, &devices[found], options, &context);
+            : mt_fault_open(&devices[found], options, &context);
     if (status != MT_OK) {
         return status;
     }
@@ -477,6 +477,33 @@ enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp)
         mt_qp_enter(qp, MT_FABRIC_QP_INIT);
     }
     return status;
+}
+
+enum mt_status mt_fabric_send_check(const struct mt_fabric_qp *qp,
+                                    const struct mt_fabric_send *work,
+                                    uint64_t *bytes_p)
+{
+    const struct mt_fabric_qp_options *o = &qp->options;
+    const struct mt_fabric_caps *caps = &qp->pd->context->device.caps;
+    bool rc = o->transport == MT_FABRIC_RC;
+    uint32_t can = rc ? caps->rc_operations : caps->ud_operations;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < work->piece_count; i++) {
+        bytes += work->pieces[i].bytes;
+    }
+    *bytes_p = bytes;
+    if ((can & work->opcode) == 0) {
+        return MT_ENOTSUP;
+    }
+    if (work->piece_count > o->pieces || rc != (work->ah == NULL) ||
+        bytes > (rc ? caps->max_message : caps->ud_payload)) {
+        return MT_EINVAL;
+    }
+    bool too_long =
+        (work->flags & MT_FABRIC_INLINE) != 0 &&
+        (bytes > o->inline_bytes || work->opcode == MT_FABRIC_READ);
+    bool no_reads = work->opcode == MT_FABRIC_READ && o->reads == 0;
+    return too_long || no_reads ? MT_EINVAL : MT_OK;
 }
 
 enum mt_status mt_fabric_ah_create(struct mt_fabric_pd *pd,

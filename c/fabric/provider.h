@@ -120,6 +120,12 @@ extern const struct mt_fabric_provider mt_fabric_shm;
 extern const struct mt_fabric_provider mt_fabric_iwarp;
 extern const struct mt_fabric_provider mt_fabric_verbs;
 
+/* What is wrong with work whatever the provider, MT_OK: nothing; bytes_p is its
+ * payload. */
+enum mt_status mt_fabric_send_check(const struct mt_fabric_qp *qp,
+                                    const struct mt_fabric_send *work,
+                                    uint64_t *bytes_p);
+
 /* Tells what went wrong, through the options of the context. */
 void mt_fabric_say(const struct mt_fabric_options *options, const char *format,
                    ...) __attribute__((format(printf, 2, 3)));

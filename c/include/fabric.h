@@ -306,7 +306,8 @@ enum mt_fabric_flag {
 
 /* RC completes a request when the data is where it belongs (READ) or the local
  * buffer may change and delivery is the transport's matter (SEND, WRITE); UD
- * when the transport has taken the datagram. On RC, SENDs and WRITEs take effect
+ * when the transport has taken the datagram. A READ is answered after the WRITEs
+ * posted before it have taken effect, whether they have completed or not. On RC, SENDs and WRITEs take effect
  * in the order of posting; a READ may be overtaken by what was posted later. */
 struct mt_fabric_send {
     uint64_t id;
@@ -337,7 +338,8 @@ struct mt_fabric_ops {
     enum mt_status (*post_srq_receive)(struct mt_fabric_srq *srq,
                                        const struct mt_fabric_receive *work);
     /* The number of completions, at most limit. In a software provider this is
-     * also what moves the data, of all queue pairs of the context. */
+     * also what moves the data, of all queue pairs of the context; with limit 0
+     * it does nothing else. */
     uint32_t (*poll)(struct mt_fabric_cq *cq,
                      struct mt_fabric_completion *completions, uint32_t limit);
 };

@@ -7,8 +7,7 @@
 
 /* Opens the device under a layer that follows options->faults. MT_EINVAL: the
  * script is wrong; say() gets line and reason. */
-enum mt_status mt_fault_open(const struct mt_fabric_provider *provider,
-                             const struct mt_fabric_device *device,
+enum mt_status mt_fault_open(const struct mt_fabric_device *device,
                              const struct mt_fabric_options *options,
                              struct mt_fabric_context **context_p);
 

@@ -194,7 +194,7 @@ uint32_t mt_soft_poll(struct mt_fabric_cq *base,
     struct mt_soft_context *context = (struct mt_soft_context *)base->context;
     uint32_t n = 0;
     mt_soft_lock(context);
-    if (cq->head == cq->tail && !context->has_engine) {
+    if ((cq->head == cq->tail || limit == 0) && !context->has_engine) {
         context->progress(context);
     }
     while (n < limit && cq->head != cq->tail) {

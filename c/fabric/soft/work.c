@@ -106,29 +106,6 @@ void mt_soft_received(struct mt_soft_qp *qp, uint64_t id,
 
 /* ---- sends ---- */
 
-/* What cannot be posted, whatever the provider. */
-static enum mt_status mt_send_check(const struct mt_soft_qp *qp,
-                                    const struct mt_fabric_send *work,
-                                    uint64_t bytes)
-{
-    const struct mt_fabric_qp_options *o = &qp->base.options;
-    const struct mt_fabric_caps *caps = &qp->base.pd->context->device.caps;
-    bool rc = o->transport == MT_FABRIC_RC;
-    uint32_t can = rc ? caps->rc_operations : caps->ud_operations;
-    if ((can & work->opcode) == 0) {
-        return MT_ENOTSUP;
-    }
-    if (work->piece_count > o->pieces || rc != (work->ah == NULL) ||
-        bytes > (rc ? caps->max_message : caps->ud_payload)) {
-        return MT_EINVAL;
-    }
-    bool too_long =
-        (work->flags & MT_FABRIC_INLINE) != 0 &&
-        (bytes > o->inline_bytes || work->opcode == MT_FABRIC_READ);
-    bool no_reads = work->opcode == MT_FABRIC_READ && o->reads == 0;
-    return too_long || no_reads ? MT_EINVAL : MT_OK;
-}
-
 static void mt_work_fill(struct mt_soft_work *w,
                          const struct mt_fabric_send *work, uint64_t bytes)
 {
@@ -161,11 +138,8 @@ static void mt_work_fill(struct mt_soft_work *w,
 static enum mt_status mt_send_add(struct mt_soft_qp *qp,
                                   const struct mt_fabric_send *work)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < work->piece_count; i++) {
-        bytes += work->pieces[i].bytes;
-    }
-    enum mt_status status = mt_send_check(qp, work, bytes);
+    uint64_t bytes;
+    enum mt_status status = mt_fabric_send_check(&qp->base, work, &bytes);
     if (status != MT_OK) {
         return status;
     }

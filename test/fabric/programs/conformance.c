@@ -4,11 +4,17 @@
  * the last line counts. Status 0 if none failed.
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
- * operations=N rate=BITS_PER_SECOND limit=MS */
+ * operations=N rate=BITS_PER_SECOND limit=MS; copies=2: as on a system that lets
+ * no process read the memory of another. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +25,24 @@ static const struct test *const groups[] = {
     tests_messages, tests_onesided, tests_events,
     tests_datagrams, tests_errors, tests_random,
 };
+
+/* From here on process_vm_readv and writev are refused with EPERM. */
+static void refuse_copies(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        perror("conformance: seccomp");
+        exit(2);
+    }
+}
 
 static pid_t start(const struct test *test, const struct setting *setting,
                    int rank, const int wires[2])
@@ -118,6 +142,10 @@ static bool option(struct setting *s, const char *word)
         s->seed = number;
     } else if (strncmp(word, "operations", n) == 0) {
         s->operations = number;
+    } else if (strncmp(word, "copies", n) == 0) {
+        if (number == 2) {
+            refuse_copies();
+        }
     } else if (strncmp(word, "limit", n) == 0) {
         s->limit_ms = number;
     } else {

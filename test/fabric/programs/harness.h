@@ -30,6 +30,9 @@ struct side {
     struct mt_fabric_channel *channel; /* NULL unless asked for */
     struct mt_fabric_cq *send_cq, *receive_cq;
     struct mt_fabric_qp *qp;
+    /* send completions that post() had to take; next() gives them first */
+    struct mt_fabric_completion taken[1024];
+    uint32_t taken_head, taken_tail;
 };
 
 struct test {
@@ -106,8 +109,7 @@ struct remote remote_of(struct side *s, const struct mt_fabric_mr *mr);
 
 void post_receive(struct side *s, struct mt_fabric_qp *qp, uint64_t id,
                   struct mt_fabric_piece p);
-/* Posts; while the queue is full, polls the send queue for completions, which it
- * demands to be right and forgets. */
+/* Posts; while the queue is full, takes completions of sends for next(). */
 void post(struct side *s, struct mt_fabric_qp *qp,
           const struct mt_fabric_send *work);
 

@@ -1,0 +1,174 @@
+// Package fabric runs the conformance suite of c/fabric: one program for all
+// providers, under the sanitizers, with each engine, with and without faults.
+package fabric
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+var long = flag.Bool("long", false, "ten million random operations, for each provider")
+
+const root = "../.."
+
+// builds of the suite, by name.
+var builds = map[string]struct {
+	cc    string
+	flags []string
+}{
+	"plain":   {"clang", []string{"-O2"}},
+	"address": {"gcc", []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}},
+	"thread":  {"gcc", []string{"-O1", "-fsanitize=thread"}},
+}
+
+var programs = map[string]string{}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "mpitrace-fabric")
+	if err == nil {
+		err = buildAll(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+func buildAll(dir string) error {
+	var sources []string
+	for _, pattern := range []string{"test/fabric/programs/*.c", "c/fabric/*.c", "c/fabric/*/*.c"} {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			return fmt.Errorf("no sources %s (%v)", pattern, err)
+		}
+		sources = append(sources, files...)
+	}
+	for name, b := range builds {
+		programs[name] = filepath.Join(dir, "conformance-"+name)
+		args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, b.flags...)
+		args = append(append(args, "-o", programs[name]), sources...)
+		if out, err := exec.Command(b.cc, append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w\n%s", b.cc, name, err, out)
+		}
+	}
+	return nil
+}
+
+var line = regexp.MustCompile(`^(ok  |FAIL|skip) ([^(:]+?)(?: \(\d+ ms\)|: no (.*))?$`)
+
+// conformance runs the suite and makes a test of each of its lines. may lists
+// the capabilities that the device may lack.
+func conformance(t *testing.T, build string, may []string, args ...string) {
+	t.Helper()
+	limit := 5 * time.Minute
+	if *long {
+		limit = 4 * time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs[build], args...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	ran := 0
+	scanner := bufio.NewScanner(bytes.NewReader(out))
+	for scanner.Scan() {
+		m := line.FindStringSubmatch(scanner.Text())
+		if m == nil {
+			continue
+		}
+		ran++
+		t.Run(m[2], func(t *testing.T) {
+			switch {
+			case m[1] == "FAIL":
+				t.Errorf("%s %s %q\n%s", build, strings.Join(args, " "), m[2], complaints.String())
+			case m[1] == "skip" && !contains(may, m[3]):
+				t.Errorf("left out, although the device should have it: %s", m[3])
+			}
+		})
+	}
+	if ran < 1 || err != nil && !bytes.Contains(out, []byte("FAIL")) {
+		t.Errorf("%d tests, %v\n%s\n%s", ran, err, out, complaints.String())
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// devices of this machine's software, and what each may lack.
+var devices = []struct {
+	name string
+	may  []string
+	ways [][]string // arguments besides the engine
+}{
+	{"shm", nil, [][]string{nil, {"copies=2"}}},
+}
+
+func TestConformance(t *testing.T) {
+	for _, d := range devices {
+		for _, engine := range []string{"inline", "peer", "thread"} {
+			for _, way := range d.ways {
+				for build := range builds {
+					args := append([]string{d.name, "engine=" + engine}, way...)
+					switch build {
+					case "plain":
+						args = append(args, "operations=100000")
+					case "thread":
+						args = append(args, "threads=1", "operations=2000", "limit=60000")
+					default:
+						args = append(args, "operations=4000", "limit=60000")
+					}
+					t.Run(strings.Join(append(args[:len(args):len(args)], build), " "), func(t *testing.T) {
+						conformance(t, build, d.may, args...)
+					})
+				}
+			}
+		}
+	}
+}
+
+// TestFaults: everything goes on working over a device with faults that paths
+// have to live with.
+func TestFaults(t *testing.T) {
+	for _, d := range devices {
+		for _, build := range []string{"plain", "address"} {
+			t.Run(d.name+" "+build, func(t *testing.T) {
+				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000")
+			})
+		}
+	}
+}
+
+// TestLong is ten million random operations for each device.
+func TestLong(t *testing.T) {
+	if !*long {
+		return // asked for by make test-fabric-long
+	}
+	for _, d := range devices {
+		for _, faults := range [][]string{nil, {"faults=testdata/rough.fault"}} {
+			t.Run(d.name+" "+strings.Join(faults, " "), func(t *testing.T) {
+				conformance(t, "plain", d.may, append(append([]string{d.name}, faults...), "operations=10000000", "limit=600000", "random operations")...)
+			})
+		}
+	}
+}
