@@ -282,6 +282,28 @@ func TestHeadlessTrace(t *testing.T) {
 	}
 }
 
+// TestHeadless tells ranks without messages from those whose messages are gone.
+func TestHeadless(t *testing.T) {
+	call := segment.RawEvent{Kind: segment.EventKindCall}
+	first, later := segment.RawEvent{Kind: segment.EventKindSend, Serial: 1}, segment.RawEvent{Kind: segment.EventKindReceive, Serial: 9}
+	for _, c := range []struct {
+		name   string
+		events []segment.RawEvent
+		sent   bool
+		want   bool
+	}{
+		{"not traced", nil, true, false},
+		{"only calls, no messages", []segment.RawEvent{call}, false, false},
+		{"only calls left", []segment.RawEvent{call}, true, true},
+		{"from the first on", []segment.RawEvent{call, later, first}, true, false},
+		{"from a later one on", []segment.RawEvent{call, later}, true, true},
+	} {
+		if got := headless(c.events, c.sent); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 // TestNothingOverlapped names the place whose requests are waited for at once.
 func TestNothingOverlapped(t *testing.T) {
 	j := sampled()
