@@ -90,3 +90,11 @@ func TestChange(t *testing.T) {
 		}
 	}
 }
+
+// TestWords keeps figures and their units on one line.
+func TestWords(t *testing.T) {
+	want := []string{"3.2 ms", "of", "the", "5 s,", "62 %", "of", "2", "ranks", "in", "ms"}
+	if got := words("3.2 ms of the 5 s, 62 % of 2 ranks in ms"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+}

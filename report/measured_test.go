@@ -316,7 +316,7 @@ func TestNothingOverlapped(t *testing.T) {
 		return s
 	}
 	r := load(t, j, Options{})
-	if text := strings.Join(r.Findings, "\n"); !strings.Contains(text, "MPI_Irecv at heat.c:88: 86.4 s blocked in completing calls, nothing overlapped") {
+	if text := strings.Join(r.Findings, "\n"); !strings.Contains(text, "MPI_Irecv at heat.c:88: 86.4 s blocked in MPI_Waitall at heat.c:97, nothing overlapped") {
 		t.Errorf("findings %q", r.Findings)
 	}
 	if o := r.Overlap[0]; o.Overlapped != 0 || o.Requests != 200_000 {
