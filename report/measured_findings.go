@@ -15,6 +15,7 @@ const (
 	materialOfMPI = 0.02
 	materialOfRun = 0.005
 	often         = 0.5 // share of accesses to buffers used before, or of time overlapped
+	hardly        = 0.1 // share of time overlapped that is as good as none
 )
 
 // finding is a sentence and the time that it is about, in ns over all ranks.
@@ -68,17 +69,17 @@ func (r *Report) spots(sites []*Site, shown int) string {
 // overlapFindings says what the program blocks for requests of which nothing,
 // or less than half, was overlapped.
 func (r *Report) overlapFindings() []finding {
-	var nothing, partly []*Overlap
+	var none, some []*Overlap
 	for _, o := range r.Overlap {
 		switch {
 		case o.BlockedNS == 0 || o.Overlapped >= often:
-		case o.Overlapped < 0.01:
-			nothing = append(nothing, o)
+		case o.Overlapped < hardly:
+			none = append(none, o)
 		default:
-			partly = append(partly, o)
+			some = append(some, o)
 		}
 	}
-	return slices.Concat(r.overlapFinding(nothing), r.overlapFinding(partly))
+	return slices.Concat(r.overlapFinding(none), r.overlapFinding(some))
 }
 
 // overlapFinding sums places up; the first blocks most. It is empty if that
@@ -143,13 +144,13 @@ func (r *Report) messageFindings() []finding {
 	var out []finding
 	if r.material(senders) {
 		m := sender.Messages
-		out = append(out, finding{senders, fmt.Sprintf("receives wait %s for late senders%s, in %s of its %s receives", duration(senders),
-			r.mostAt(sender, m.LateSenderNS, senders), countText(m.LateSenders), countText(m.Receives))})
+		out = append(out, finding{senders, fmt.Sprintf("receives wait %s for late senders%s, in %s", duration(senders),
+			r.mostAt(sender, m.LateSenderNS, senders), someOfIts(m.LateSenders, m.Receives, "receive"))})
 	}
 	if r.material(receivers) {
 		m := receiver.Messages
-		out = append(out, finding{receivers, fmt.Sprintf("sends wait %s for late receivers%s, in %s of its %s sends", duration(receivers),
-			r.mostAt(receiver, m.LateReceiverNS, receivers), countText(m.LateReceivers), countText(m.Sends))})
+		out = append(out, finding{receivers, fmt.Sprintf("sends wait %s for late receivers%s, in %s", duration(receivers),
+			r.mostAt(receiver, m.LateReceiverNS, receivers), someOfIts(m.LateReceivers, m.Sends, "send"))})
 	}
 	return out
 }
@@ -161,6 +162,17 @@ func (r *Report) mostAt(o *Overlap, part, sum uint64) string {
 		return " at the " + where
 	}
 	return ": " + duration(part) + " of it at the " + where
+}
+
+// someOfIts counts the messages of a place that had to wait.
+func someOfIts(n, of uint64, what string) string {
+	switch {
+	case of == 1:
+		return "its only " + what
+	case n == of:
+		return fmt.Sprintf("all its %s %ss", countText(of), what)
+	}
+	return fmt.Sprintf("%s of its %s %ss", countText(n), countText(of), what)
 }
 
 // polled is calls that ask whether something has happened.
@@ -210,7 +222,7 @@ func (r *Report) pollingFindings() []finding {
 func (r *Report) reuseFindings() []string {
 	var out []string
 	for _, p := range r.reuseParts() {
-		if p.reuse.Path.Path != "send" || p.Accesses == 0 || p.Estimated {
+		if p.reuse.Path.Path != "send" || p.Accesses == 0 {
 			continue
 		}
 		places, ns := r.senders(func(bytes uint64) bool { return (bytes <= p.reuse.EagerLimit) == (p.name == "send eager") })
@@ -219,8 +231,15 @@ func (r *Report) reuseFindings() []string {
 			continue
 		}
 		each := (p.Buffers + p.reuse.Ranks - 1) / max(1, p.reuse.Ranks)
-		out = append(out, fmt.Sprintf("%s of the %s sends %s use a buffer again: about %s a rank, at %s",
-			p.shareText(), countText(p.Accesses), sizeWords(&p), plural(int(each), "buffer"), someOf(places, 2)))
+		of := "of the "
+		if p.Estimated {
+			of = "of about "
+		}
+		out = append(out, fmt.Sprintf("%s %s%s sends %s use a buffer again: about %s a rank, at %s",
+			p.shareText(), of, countText(p.Accesses), sizeWords(&p), plural(int(each), "buffer"), r.spots(places, 2)))
+	}
+	if n := len(out); n > 0 {
+		out[n-1] += " (mpitrace advise: what sending straight from them would save)"
 	}
 	return out
 }
@@ -234,7 +253,7 @@ func sizeWords(p *reusePart) string {
 
 // senders is the places whose mean message has a wanted size, those with most
 // calls first, and the time spent there.
-func (r *Report) senders(wanted func(bytes uint64) bool) (places []string, ns uint64) {
+func (r *Report) senders(wanted func(bytes uint64) bool) (places []*Site, ns uint64) {
 	list := slices.Clone(r.Sites)
 	slices.SortStableFunc(list, func(x, y *Site) int { return int(one(y.Calls > x.Calls)) - int(one(y.Calls < x.Calls)) })
 	for _, s := range list {
@@ -242,9 +261,7 @@ func (r *Report) senders(wanted func(bytes uint64) bool) (places []string, ns ui
 			continue
 		}
 		ns += s.TimeNS + s.BlockedNS
-		if place := r.location(s); !slices.Contains(places, place) {
-			places = append(places, place)
-		}
+		places = append(places, s)
 	}
 	return places, ns
 }
