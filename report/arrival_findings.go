@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -37,16 +39,24 @@ func (g arrivalGroup) waiting() (sum uint64) {
 	return sum
 }
 
-// leastWaiting is what the waiting is at least, for all that samples tell.
-func (g arrivalGroup) leastWaiting() (sum uint64) {
+// leastWaiting is what the waiting is at least, for all that samples tell: the
+// errors of communicators are independent. One whose error is not known counts
+// nothing.
+func (g arrivalGroup) leastWaiting() uint64 {
+	sum, variance := 0.0, 0.0
 	for _, a := range g {
 		w := a.Waiting
-		if room := uint64(max(0, w.ErrorNS)) * standardErrors; w.ErrorNS >= 0 && w.NS > room {
-			sum += w.NS - room
+		if w.ErrorNS < 0 {
+			continue
 		}
+		sum += float64(w.NS)
+		variance += float64(w.ErrorNS) * float64(w.ErrorNS)
 	}
-	return sum
+	return wholeNS(sum - standardErrors*math.Sqrt(variance))
 }
+
+// spent is the time in the calls, counted if it can be.
+func (g arrivalGroup) spent() uint64 { return cmp.Or(g[0].spentNS, g.blocked()) }
 
 func (g arrivalGroup) sampled() (sum int) {
 	for _, a := range g {
@@ -90,7 +100,7 @@ func (r *Report) arrivalGroups() []arrivalGroup {
 
 func (r *Report) arrivalFinding(g arrivalGroup) string {
 	a := g[0]
-	all := part(g.waiting(), g.blocked())
+	all := part(g.waiting(), g.spent())
 	if len(g) > 1 {
 		return fmt.Sprintf("%s spent in %s at %s, on %d communicators, is waiting for ranks that arrive late", all, a.Function.Name, r.spots(a.sites(), 1), len(g))
 	}
@@ -105,7 +115,7 @@ func (r *Report) arrivalFinding(g arrivalGroup) string {
 
 // lateRank is the finding on a rank that causes most of the waiting.
 func (r *Report) lateRank(a *Arrival, cause *ArrivalRank) string {
-	place, waiting := r.spot(cause.site), part(cause.CausedNS, a.Blocked.NS)
+	place, waiting := r.spot(cause.site), part(cause.CausedNS, arrivalGroup{a}.spent())
 	who, comes := fmt.Sprintf("rank %d", cause.Rank), "arrives last"
 	if a.rooted {
 		who, comes = who+", the root,", "arrives late"

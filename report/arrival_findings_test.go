@@ -173,6 +173,19 @@ func once(is bool, ns uint64) uint64 {
 	return 0
 }
 
+// TestSpent tells the time of a place as its row in the table of places does,
+// not as samples of some communicators extrapolate it.
+func TestSpent(t *testing.T) {
+	r := load(t, onRows(func(_ int, s *synth.Segment) {
+		site := reductions(s)
+		site.Calls, site.Ticks = 2*site.Calls, 2*site.Ticks // as many on communicators without samples
+	}), Options{})
+	s := r.Arrivals[0].Site
+	if findingWith(r, "of the "+duration(s.TimeNS)+" spent there is waiting for rank 6") == "" || s.TimeNS < 39e9 {
+		t.Errorf("%s in the table, findings %q", duration(s.TimeNS), r.Findings)
+	}
+}
+
 // TestOrder: what costs most is told first.
 func TestOrder(t *testing.T) {
 	r := load(t, sampled(), Options{})

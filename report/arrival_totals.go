@@ -89,6 +89,9 @@ func (g arrivalGroup) settle(exact exactTotals, equal bool) {
 	operations, time := scale(exact.calls, calls), 1.0
 	if g[0].call.Class() == "coll" {
 		time = scale(exact.ns, ns)
+		if len(g.places()) == 1 {
+			g[0].spentNS = exact.ns
+		}
 	}
 	for _, a := range g {
 		a.Operations = max(uint64(a.Sampled), uint64(math.Round(float64(a.Operations)*operations)))

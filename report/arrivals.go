@@ -47,6 +47,7 @@ type Arrival struct {
 	UndecidedNS uint64         `json:"undecided_ns"`
 	Pattern     ArrivalPattern `json:"pattern"`
 	call        segment.Call
+	spentNS     uint64  // counted in the calls of its place, on all communicators; 0: not known
 	rooted      bool    // the root is waited for, not the last
 	others      []*Site // where ranks called it from that did not call it at Site
 }
