@@ -107,8 +107,8 @@ func (r *Report) arrivalFinding(g arrivalGroup) string {
 	cause := a.Ranks[0]
 	if cause.CausedNS*2 <= a.Waiting.NS {
 		last, _ := a.lastRank()
-		return fmt.Sprintf("%s spent in %s at %s is waiting for the last rank, which changes: rank %d most often, in %s of %s calls%s",
-			all, a.Function.Name, r.spots(a.sites(), 1), last.Rank, percent(last.Share), countText(a.Operations), a.sampledText())
+		return fmt.Sprintf("%s spent in %s at %s is waiting for the last rank, which changes: rank %d most often, in %s calls%s",
+			all, a.Function.Name, r.spots(a.sites(), 1), last.Rank, a.lastShare(&last), a.sampledText())
 	}
 	return r.lateRank(a, &cause)
 }
@@ -127,11 +127,22 @@ func (r *Report) lateRank(a *Arrival, cause *ArrivalRank) string {
 	case a.rooted:
 		return fmt.Sprintf("%s %s at %s: %s spent in its %s %s there is waiting for it", who, comes, place, waiting, countText(a.Operations), calls(a))
 	case last.Rank != cause.Rank:
-		return fmt.Sprintf("%s %s at %s in only %s of %s %s, but then by much: %s spent there is waiting for it",
-			who, comes, place, percent(cause.Share), countText(a.Operations), calls(a), waiting)
+		return fmt.Sprintf("%s %s at %s in only %s %s, but then by much: %s spent there is waiting for it",
+			who, comes, place, a.lastShare(cause), calls(a), waiting)
 	}
-	return fmt.Sprintf("%s %s at %s in %s of %s %s; %s spent there is waiting for rank %d",
-		who, comes, place, percent(cause.Share), countText(a.Operations), calls(a), waiting, cause.Rank)
+	return fmt.Sprintf("%s %s at %s in %s %s; %s spent there is waiting for rank %d",
+		who, comes, place, a.lastShare(cause), calls(a), waiting, cause.Rank)
+}
+
+// fewCalls is up to how many calls are counted rather than told in percent.
+const fewCalls = 10
+
+// lastShare is in how many of its calls a rank was last.
+func (a *Arrival) lastShare(r *ArrivalRank) string {
+	if uint64(a.Sampled) == a.Operations && a.Operations <= fewCalls {
+		return fmt.Sprintf("%d of %d", r.Last, a.Operations)
+	}
+	return fmt.Sprintf("%s of %s", percent(r.Share), countText(a.Operations))
 }
 
 // part is a time as part of another.

@@ -118,6 +118,16 @@ func TestLateButNotOften(t *testing.T) {
 	}
 }
 
+// TestFewCalls counts a handful of calls instead of telling percents of them.
+func TestFewCalls(t *testing.T) {
+	r := &ArrivalRank{Last: 1, Share: 0.25}
+	for want, a := range map[string]*Arrival{"1 of 4": {Operations: 4, Sampled: 4}, "25 % of 8": {Operations: 8, Sampled: 4}, "25 % of 40": {Operations: 40, Sampled: 40}} {
+		if got := a.lastShare(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestRoot: of a broadcast the root is waited for, whoever comes last.
 func TestRoot(t *testing.T) {
 	asBcast := func(rank int, s *synth.Segment, root uint64, sampled int) {

@@ -98,3 +98,12 @@ func TestWords(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestSomeOf(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	for n, want := range map[int]string{0: "", 1: "a", 2: "a and b", 3: "a, b and c", 4: "a, b and 2 more places"} {
+		if got := someOf(names[:n], 2); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

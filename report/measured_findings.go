@@ -82,16 +82,20 @@ func (r *Report) overlapFindings() []finding {
 	return slices.Concat(r.overlapFinding(none), r.overlapFinding(some))
 }
 
-// overlapFinding sums places up; the first blocks most. It is empty if that
-// does not matter.
+// overlapFinding sums places up; of those that move data the first blocks most,
+// and those that only have MPI_PROC_NULL as partner are not named. It is empty
+// if that does not matter.
 func (r *Report) overlapFinding(group []*Overlap) []finding {
 	var all Overlap
 	var names []string
+	slices.SortStableFunc(group, func(x, y *Overlap) int { return -cmp.Compare(one(x.Function.Bytes > 0), one(y.Function.Bytes > 0)) })
 	for _, o := range group {
 		all.BlockedNS += o.BlockedNS
 		all.RequestNS += o.RequestNS
 		all.BeforeNS += o.BeforeNS
-		names = append(names, o.Function.Name+" at "+r.spot(o.Site))
+		if o.Function.Bytes > 0 || len(names) == 0 {
+			names = append(names, o.Function.Name+" at "+r.spot(o.Site))
+		}
 	}
 	if !r.material(all.BlockedNS) {
 		return nil
@@ -268,10 +272,13 @@ func (r *Report) senders(wanted func(bytes uint64) bool) (places []*Site, ns uin
 
 // someOf lists the first of some names.
 func someOf(names []string, shown int) string {
-	if len(names) <= shown+1 {
-		return strings.Join(names, " and ")
+	switch n := len(names); {
+	case n > shown+1:
+		return fmt.Sprintf("%s and %d more places", strings.Join(names[:shown], ", "), n-shown)
+	case n > 1:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	return fmt.Sprintf("%s and %d more places", strings.Join(names[:shown], ", "), len(names)-shown)
+	return strings.Join(names, "")
 }
 
 // arrivalNotes says which samples could not be used.

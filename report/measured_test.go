@@ -323,6 +323,23 @@ func TestResizedBuffers(t *testing.T) {
 	}
 }
 
+// TestPartnerless names no place that only has MPI_PROC_NULL as partner, though
+// its requests share the waiting.
+func TestPartnerless(t *testing.T) {
+	j := sampled()
+	j.Mutate = func(_ int, s *synth.Segment) *synth.Segment {
+		for i := range s.Sites {
+			if uint32(s.Sites[i].Call) == synth.ID("MPI_Irecv") {
+				s.Sites[i].Bytes = 0
+			}
+		}
+		return s
+	}
+	if r := load(t, j, Options{}); !strings.HasPrefix(r.Findings[0], "MPI_Isend at heat.c:91: 32.0 s blocked in ") {
+		t.Errorf("findings %q", r.Findings)
+	}
+}
+
 // TestNothingOverlapped names the place whose requests are waited for at once.
 func TestNothingOverlapped(t *testing.T) {
 	j := sampled()
