@@ -26,11 +26,7 @@ type finding struct {
 
 // material tells whether a time is worth a word.
 func (r *Report) material(ns uint64) bool {
-	wall := uint64(0)
-	for _, rank := range r.Ranks {
-		wall += rank.WallNS
-	}
-	return ns > 0 && float64(ns) >= materialOfMPI*float64(r.Job.MPINS) && float64(ns) >= materialOfRun*float64(wall)
+	return ns > 0 && float64(ns) >= materialOfMPI*float64(r.Job.MPINS) && float64(ns) >= materialOfRun*float64(r.wallNS())
 }
 
 // measuredFindings is what arrivals, requests and buffers tell: first the time
