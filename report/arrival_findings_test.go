@@ -196,6 +196,28 @@ func TestSpent(t *testing.T) {
 	}
 }
 
+// TestSpentOnTwo: the same of a place that works on two communicators.
+func TestSpentOnTwo(t *testing.T) {
+	r := load(t, onRows(func(rank int, s *synth.Segment) {
+		site := reductions(s)
+		site.Calls, site.Ticks = 2*site.Calls, 3*site.Ticks
+		second := s.ArrivalClasses[9]
+		second.CommID += 2
+		s.ArrivalClasses = append(s.ArrivalClasses, second)
+		for i := range s.Arrivals {
+			if s.Arrivals[i].CommID = second.CommID; i%3 > 0 {
+				s.Arrivals[i].CommID = second.CommID - 2
+			}
+		}
+		for i := range s.ArrivalClasses {
+			s.ArrivalClasses[i].Level = 0 // what was kept need not match the hash of another communicator
+		}
+	}), Options{})
+	if s := r.Arrivals[0].Site; len(r.Arrivals) != 2 || findingWith(r, "of the "+duration(s.TimeNS)+" spent in MPI_Allreduce at heat.c:121, on 2 communicators") == "" {
+		t.Errorf("%d rows, %s in the table, findings %q", len(r.Arrivals), duration(s.TimeNS), r.Findings)
+	}
+}
+
 // TestOrder: what costs most is told first.
 func TestOrder(t *testing.T) {
 	r := load(t, sampled(), Options{})

@@ -89,11 +89,11 @@ func (g arrivalGroup) settle(exact exactTotals, equal bool) {
 	operations, time := scale(exact.calls, calls), 1.0
 	if g[0].call.Class() == "coll" {
 		time = scale(exact.ns, ns)
-		if len(g.places()) == 1 {
-			g[0].spentNS = exact.ns
-		}
 	}
 	for _, a := range g {
+		if g[0].call.Class() == "coll" && len(g.places()) == 1 {
+			a.spentNS = exact.ns
+		}
 		a.Operations = max(uint64(a.Sampled), uint64(math.Round(float64(a.Operations)*operations)))
 		a.scale(time)
 	}
