@@ -36,7 +36,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
+	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps findings \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -50,6 +50,7 @@ help:
 	@echo 'make pass-table      run the pass table and write docs/pass-table.md'
 	@echo 'make conformance     the MPICH test suite on both MPIs (an hour)'
 	@echo 'make realapps        programs of Debian, native against preloaded'
+	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
@@ -147,6 +148,8 @@ conformance: deps-test build
 
 realapps: deps-test build
 	$(GO) run ./test/realapps
+findings: deps-test build
+	$(GO) run ./test/realapps --findings
 
 test-slurm: build
 	$(call need,$(DEPS_SLURM))

@@ -213,6 +213,10 @@ func (t *tally) rank(m *member) *RankShare {
 		r = &RankShare{Rank: t.analysis.processes[m.process].rank, CommRank: m.rank}
 		t.ranks[m.process] = r
 	}
+	if !slices.Contains(r.sites, m.site) {
+		r.sites = append(r.sites, m.site)
+		r.Addresses = append(r.Addresses, t.analysis.processes[m.process].sites[m.site])
+	}
 	return r
 }
 

@@ -239,6 +239,11 @@ func TestSites(t *testing.T) {
 	if len(c.Sites) != 3 || c.Sites[0].Address != 0x1002 || c.Sites[0].Sampled != 2 || c.Sites[0].Waiting.NS != 1200 || c.Sites[0].Waiting.ErrorNS <= 0 {
 		t.Errorf("%+v", c.Sites[0])
 	}
+	for _, r := range c.Sites[0].Ranks {
+		if want := uint64(0x1000*(r.Rank+1) + 2); !slices.Equal(r.Addresses, []uint64{want}) {
+			t.Errorf("rank %d calls at %x, truly %x", r.Rank, r.Addresses, want)
+		}
+	}
 	checkLedger(t, c)
 }
 

@@ -78,7 +78,8 @@ type Class struct {
 	sampled []uint32
 }
 
-// Site is the part of a class that was called from one place.
+// Site is the part of a class that was called from one place, as told by the
+// lowest rank; others may have called from elsewhere (RankShare.Addresses).
 type Site struct {
 	Address uint64 // return address in the lowest rank seen
 	Rank    int32  // world rank in whose address space it lies
@@ -121,6 +122,11 @@ type RankShare struct {
 	WaitingNS float64 // own waiting
 	BlockedNS float64 // own time inside the completing calls
 	BeyondNS  float64 // of it, neither waiting nor unclaimed
+	// Addresses are the rank's call sites in its own address space: ranks may
+	// call the same operation from different places.
+	Addresses []uint64
+
+	sites []uint16 // of the process, as Addresses
 }
 
 // Pattern tells whether who is late can be foretold from call to call. It is

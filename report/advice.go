@@ -7,7 +7,8 @@ import (
 // AdviceInput is what package advise wants to know of the job. Without Costs in
 // the options of Load there are no predictions on buffers.
 func (r *Report) AdviceInput() advise.Input {
-	in := advise.Input{Ranks: len(r.Ranks), MPINS: r.Job.MPINS, EagerLimit: r.options.EagerLimit, Reuse: r.predictions}
+	in := advise.Input{Ranks: len(r.Ranks), MPINS: r.Job.MPINS, EagerLimit: r.options.EagerLimit, Reuse: r.predictions,
+		ReuseKnown: r.options.Costs != nil && len(r.Reuse) > 0}
 	if c := r.options.Costs; c != nil {
 		in.CostsStandIn = c.StandIn
 	}

@@ -59,12 +59,19 @@ func (e *Estimate) text() string {
 	return text
 }
 
-// lastText says who is last most often.
+// lastText says who is last most often; of an operation that all need the root
+// of, whether the root is.
 func (a *Arrival) lastText() string {
 	last, known := a.lastRank()
 	switch {
 	case a.balanced():
 		return "balanced"
+	case a.rooted && a.Waiting.NS == 0:
+		return "root in time"
+	case a.rooted && len(a.Ranks) > 0 && a.Ranks[0].CausedNS*2 > a.Waiting.NS:
+		return fmt.Sprintf("root: rank %d", a.Ranks[0].Rank)
+	case a.rooted:
+		return "roots differ"
 	case !known:
 		return "open"
 	}
@@ -96,6 +103,9 @@ func (t *writer) arrivals() error {
 // arrival writes one place.
 func (t *writer) arrival(a *Arrival) {
 	t.line(t.v.bold(cut(fmt.Sprintf("%s at %s on %s", a.Function.Name, t.r.place(a.Site), a.Comm), t.v.width(), false)))
+	if len(a.others) > 0 {
+		t.wrap("  "+pad("also at", 10, false), t.r.spots(a.others, 2)+": other ranks call it there")
+	}
 	for _, row := range a.describe() {
 		t.wrap("  "+pad(row[0], 10, false), row[1])
 	}
@@ -112,7 +122,7 @@ func (a *Arrival) describe() [][2]string {
 	}
 	out = append(out, [2]string{"factors", a.factorsText()}, [2]string{"cost", a.costText()})
 	if !a.balanced() {
-		out = append(out, [2]string{"last", a.lastRanksText()}, [2]string{"pattern", a.patternText()})
+		out = append(out, [2]string{"last", a.lastRanksText()}, [2]string{"awaited", a.awaitedText()}, [2]string{"pattern", a.patternText()})
 	}
 	return append(out, [2]string{"clock", a.clockText()})
 }
@@ -159,30 +169,49 @@ func (a *Arrival) costText() string {
 	return text + ", summed over ranks"
 }
 
-// lastRanksText lists the ranks that come last, and what others wait for them.
+// lastRanksText lists the ranks that come last.
 func (a *Arrival) lastRanksText() string {
-	const shown = 4
 	ranks := slices.Clone(a.Ranks)
 	slices.SortStableFunc(ranks, func(x, y ArrivalRank) int { return y.Last - x.Last })
 	var parts []string
 	for _, r := range ranks {
-		if r.Last == 0 && r.CausedNS == 0 {
-			continue
+		if r.Last > 0 {
+			parts = append(parts, fmt.Sprintf("rank %d %s", r.Rank, percent(r.Share)))
 		}
-		if len(parts) == shown {
-			parts = append(parts, "…")
-			break
-		}
-		text := fmt.Sprintf("rank %d %s", r.Rank, percent(r.Share))
-		if r.CausedNS > 0 {
-			text += " (" + duration(r.CausedNS) + " of waiting)"
-		}
-		parts = append(parts, text)
 	}
+	parts = first(parts)
 	if a.Undecided > 0 {
 		parts = append(parts, fmt.Sprintf("open in %s", percent(ratio(uint64(a.Undecided), uint64(a.Sampled)))))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// awaitedText lists the ranks that others wait for, which are not always
+// those that come last most often.
+func (a *Arrival) awaitedText() string {
+	var parts []string
+	for _, r := range a.Ranks {
+		if r.CausedNS > 0 {
+			parts = append(parts, fmt.Sprintf("rank %d %s", r.Rank, duration(r.CausedNS)))
+		}
+	}
+	parts = first(parts)
+	if a.UndecidedNS > 0 {
+		parts = append(parts, duration(a.UndecidedNS)+" open")
+	}
+	if len(parts) == 0 {
+		return "nobody"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// first shortens a list of ranks.
+func first(parts []string) []string {
+	const shown = 4
+	if len(parts) > shown {
+		return append(parts[:shown:shown], "…")
+	}
+	return parts
 }
 
 func (a *Arrival) patternText() string {

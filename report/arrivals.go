@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mpitrace/mpitrace/arrival"
+	"github.com/mpitrace/mpitrace/segment"
 )
 
 // Arrival is how ranks arrived at one collective function of one communicator
@@ -45,7 +46,10 @@ type Arrival struct {
 	Undecided   int            `json:"undecided"`
 	UndecidedNS uint64         `json:"undecided_ns"`
 	Pattern     ArrivalPattern `json:"pattern"`
-	rooted      bool           // the root is waited for, not the last
+	call        segment.Call
+	spentNS     uint64  // counted in the calls of its place, on all communicators; 0: not known
+	rooted      bool    // the root is waited for, not the last
+	others      []*Site // where ranks called it from that did not call it at Site
 }
 
 // arrivalRanks is how many ranks are kept of each place.
@@ -80,6 +84,7 @@ type ArrivalRank struct {
 	CausedNS  uint64  `json:"caused_ns"`  // waiting of others for it
 	WaitingNS uint64  `json:"waiting_ns"` // its own
 	BlockedNS uint64  `json:"blocked_ns"`
+	site      *Site   // where this rank calls it
 }
 
 // ArrivalPattern tells whether who is late can be foretold.
@@ -138,6 +143,7 @@ func (b *builder) finishArrivals() {
 		b.report.unaligned += c.Unaligned
 	}
 	b.measured.tornRanks = result.Skipped.TornRanks
+	b.settleArrivals(result.Classes)
 	sortBy(b.report.Arrivals, func(x, y *Arrival) int {
 		return cmp.Or(-cmp.Compare(x.Waiting.NS, y.Waiting.NS), -cmp.Compare(x.Blocked.NS, y.Blocked.NS),
 			strings.Compare(x.Function.Name, y.Function.Name), cmp.Compare(x.Site.Offset, y.Site.Offset), strings.Compare(x.CommID, y.CommID))
@@ -164,7 +170,7 @@ func (b *builder) arrival(c *arrival.Class, s *arrival.Site, names map[uint64]st
 	out := &Arrival{
 		Function: SiteFunction{c.Call.String(), site.Totals}, Site: site, World: c.World,
 		Comm: cmp.Or(names[c.CommID], fmt.Sprintf("communicator of %d", c.Size)), CommID: fmt.Sprintf("%016x", c.CommID),
-		Size: c.Size, RanksSeen: c.RanksSeen, Dependency: c.Dependency.String(), rooted: c.Dependency == arrival.DependencyOneToAll,
+		Size: c.Size, RanksSeen: c.RanksSeen, Dependency: c.Dependency.String(), call: c.Call, rooted: c.Dependency == arrival.DependencyOneToAll,
 		Operations: uint64(math.Round(float64(c.Instances) * float64(s.Sampled) / float64(max(1, c.Sampled)))),
 		Sampled:    s.Sampled, Incomplete: c.Incomplete, Unaligned: c.Unaligned, Impossible: c.Impossible,
 		Average: distributionOf(s.Average), Worst: distributionOf(s.Worst), Balanced: s.Balanced, BoundNS: boundNS(s.BoundNS), BoundMax: boundNS(s.BoundMax),
@@ -176,10 +182,30 @@ func (b *builder) arrival(c *arrival.Class, s *arrival.Site, names map[uint64]st
 	if s.Factors != nil {
 		out.Factors = &Factors{number(s.Factors.Average), number(s.Factors.Worst)}
 	}
-	for _, r := range s.Ranks[:min(len(s.Ranks), arrivalRanks)] {
-		out.Ranks = append(out.Ranks, ArrivalRank{int(r.Rank), r.Last, number(r.Share), wholeNS(r.CausedNS), wholeNS(r.WaitingNS), wholeNS(r.BlockedNS)})
+	for i := range s.Ranks {
+		r := &s.Ranks[i]
+		site := b.addPlaces(out, c, r)
+		if i < arrivalRanks {
+			out.Ranks = append(out.Ranks, ArrivalRank{int(r.Rank), r.Last, number(r.Share), wholeNS(r.CausedNS), wholeNS(r.WaitingNS), wholeNS(r.BlockedNS), site})
+		}
 	}
 	return out
+}
+
+// addPlaces notes where a rank called the operations from; the first place is
+// the answer.
+func (b *builder) addPlaces(a *Arrival, c *arrival.Class, r *arrival.RankShare) *Site {
+	first := a.Site
+	for i, address := range r.Addresses {
+		site := b.placeSite(b.placeOf(c.World, r.Rank, address, uint32(c.Call)))
+		if i == 0 {
+			first = site
+		}
+		if site != a.Site && !slices.Contains(a.others, site) {
+			a.others = append(a.others, site)
+		}
+	}
+	return first
 }
 
 // lastRank is the rank that is last most often; false if none is known to be.

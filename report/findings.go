@@ -32,6 +32,7 @@ func (b *builder) findings() []string {
 	if n := len(r.Job.Worlds); n > 1 {
 		add("the job holds %d separate MPI_COMM_WORLDs (several programs, singletons or spawned processes); sums are over all of them", n)
 	}
+	out = append(out, b.crowded()...)
 	out = append(out, b.balance()...)
 	out = append(out, b.measuredFindings()...)
 	out = append(out, b.conservation()...)
@@ -60,6 +61,17 @@ func (b *builder) endings() []string {
 		out = append(out, fmt.Sprintf("incomplete: %s left by exit() without MPI_Finalize", b.names(exited)))
 	}
 	return out
+}
+
+// crowded says that ranks share processors, as far as that is known: of the
+// node that the job was launched on, if it had no other.
+func (b *builder) crowded() []string {
+	job, n := &b.report.Job, len(b.report.Ranks)
+	if len(job.Nodes) != 1 || job.Nodes[0] != clean(b.launchHost) || b.processors <= 0 || n <= b.processors {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d ranks share the %s of %s: they take turns, and what looks like waiting for a rank or a message may be waiting for a processor",
+		n, plural(b.processors, "processor"), job.Nodes[0])}
 }
 
 // balance says who waits and who is waited for, if they differ much.

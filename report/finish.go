@@ -171,6 +171,8 @@ func (b *builder) readJob(data []byte) {
 		End        string          `json:"end"`
 		ExitStatus *int            `json:"exit_status"`
 		Signal     string          `json:"signal"`
+		Host       string          `json:"host"`
+		Processors int             `json:"processors"`
 	}
 	if err := json.Unmarshal(data, &job); err != nil {
 		b.report.Problems = append(b.report.Problems, "job.json: "+err.Error())
@@ -194,6 +196,7 @@ func (b *builder) readJob(data []byte) {
 		out.End = realtime(end.UnixNano())
 	}
 	out.ExitStatus, out.Signal = job.ExitStatus, clean(job.Signal)
+	b.launchHost, b.processors = job.Host, job.Processors
 }
 
 // symbolsFile is symbols.json: places that were looked up when the program

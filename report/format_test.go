@@ -90,3 +90,20 @@ func TestChange(t *testing.T) {
 		}
 	}
 }
+
+// TestWords keeps figures and their units on one line.
+func TestWords(t *testing.T) {
+	want := []string{"3.2 ms", "of", "the", "5 s,", "62 %", "of", "2", "ranks", "in", "ms"}
+	if got := words("3.2 ms of the 5 s, 62 % of 2 ranks in ms"); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSomeOf(t *testing.T) {
+	names := []string{"a", "b", "c", "d"}
+	for n, want := range map[int]string{0: "", 1: "a", 2: "a and b", 3: "a, b and c", 4: "a, b and 2 more places"} {
+		if got := someOf(names[:n], 2); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -81,6 +81,9 @@ type builder struct {
 	resolution float64 // coarsest clock, ns
 	endNS      int64   // realtime of the last known moment
 	worldSize  []int   // by world
+
+	launchHost string // of job.json
+	processors int    // of it; 0: not known
 }
 
 type moduleKey struct {

@@ -37,14 +37,22 @@ func (b *builder) addMeasured(l *local) {
 	b.arrivals.Add(l.s.BeyondTrace(b.path))
 	b.measured.reuse.Add(reusetrack.FromSegment(l.s))
 	b.keepSpans(l)
-	if headless(l.s.Events()) {
+	if m := l.rank.Messages; headless(l.s.Events(), m.SentMessages+m.ReceivedMessages > 0) {
 		b.headless[l.s.Header.Process()] = true
 	}
 }
 
-// headless tells that events do not begin with the first message.
-func headless(events []segment.RawEvent) bool {
-	return len(events) > 0 && !slices.ContainsFunc(events, func(e segment.RawEvent) bool { return e.Kind != segment.EventKindCall && e.Serial <= 1 })
+// headless tells that the events of a rank lack its first messages; sent tells
+// whether it had any. Calls are events too, and have no serial.
+func headless(events []segment.RawEvent, sent bool) bool {
+	if len(events) == 0 {
+		return false
+	}
+	isMessage := func(e segment.RawEvent) bool { return e.Kind != segment.EventKindCall }
+	if !slices.ContainsFunc(events, isMessage) {
+		return sent
+	}
+	return !slices.ContainsFunc(events, func(e segment.RawEvent) bool { return isMessage(e) && e.Serial <= 1 })
 }
 
 // traceLimit is the size of all trace files together above which messages are

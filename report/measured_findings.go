@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,180 +9,211 @@ import (
 	"github.com/mpitrace/mpitrace/segment"
 )
 
-// What a finding on arrivals, buffers or requests must matter to be told.
+// What a finding must matter to be told: of the MPI time, and of the time of
+// all ranks.
 const (
-	materialShare = 0.01 // of the MPI time
-	arrivalTold   = 3    // findings of a kind
-	often         = 0.5  // share of accesses to buffers used before, or of time overlapped
+	materialOfMPI = 0.02
+	materialOfRun = 0.005
+	often         = 0.5 // share of accesses to buffers used before, or of time overlapped
+	hardly        = 0.1 // share of time overlapped that is as good as none
 )
+
+// finding is a sentence and the time that it is about, in ns over all ranks.
+type finding struct {
+	ns   uint64
+	text string
+}
 
 // material tells whether a time is worth a word.
 func (r *Report) material(ns uint64) bool {
-	return ns > 0 && float64(ns) >= materialShare*float64(r.Job.MPINS)
+	return ns > 0 && float64(ns) >= materialOfMPI*float64(r.Job.MPINS) && float64(ns) >= materialOfRun*float64(r.wallNS())
 }
 
-// measuredFindings is what arrivals, requests and buffers tell.
+// measuredFindings is what arrivals, requests and buffers tell: first the time
+// that is lost, most of it first, then what could be made use of.
 func (b *builder) measuredFindings() []string {
 	r := b.report
-	out := append(r.arrivalFindings(), r.overlapFindings()...)
-	out = append(out, r.messageFindings()...)
+	lost := slices.Concat(r.arrivalFindings(), r.overlapFindings(), r.messageFindings(), r.pollingFindings())
+	slices.SortStableFunc(lost, func(x, y finding) int { return -cmp.Compare(x.ns, y.ns) })
+	var out []string
+	for _, f := range lost {
+		out = append(out, f.text)
+	}
 	out = append(out, r.reuseFindings()...)
 	return append(out, b.arrivalNotes()...)
 }
 
-// arrivalFindings names those that others wait for in collectives.
-func (r *Report) arrivalFindings() []string {
-	var out []string
-	for _, group := range r.arrivalGroups() {
-		a := group[0]
-		if sum := group.waiting(); len(out) < arrivalTold && r.material(sum) && a.Worst.Mean > a.BoundNS && !r.restricted {
-			out = append(out, r.arrivalFinding(group))
+// spot is where a call site is: its line, else module, offset and function.
+func (r *Report) spot(s *Site) string {
+	if r.resolve(s); s.Line > 0 {
+		return r.location(s)
+	}
+	return r.place(s)
+}
+
+// spots lists call sites, the rest counted.
+func (r *Report) spots(sites []*Site, shown int) string {
+	var names []string
+	for _, s := range sites {
+		if name := r.spot(s); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	return out
-}
-
-// arrivalGroup is one place on all communicators.
-type arrivalGroup []*Arrival
-
-func (g arrivalGroup) waiting() (sum uint64) {
-	for _, a := range g {
-		sum += a.Waiting.NS
-	}
-	return sum
-}
-
-func (g arrivalGroup) blocked() (sum uint64) {
-	for _, a := range g {
-		sum += a.Blocked.NS
-	}
-	return sum
-}
-
-// arrivalGroups puts the communicators of each place together, most waiting
-// first.
-func (r *Report) arrivalGroups() []arrivalGroup {
-	var out []arrivalGroup
-	index := map[*Site]int{}
-	for _, a := range r.Arrivals {
-		i, ok := index[a.Site]
-		if !ok {
-			i = len(out)
-			index[a.Site] = i
-			out = append(out, nil)
-		}
-		out[i] = append(out[i], a)
-	}
-	slices.SortStableFunc(out, func(x, y arrivalGroup) int {
-		switch a, b := x.waiting(), y.waiting(); {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
-	return out
-}
-
-func (r *Report) arrivalFinding(group arrivalGroup) string {
-	a := group[0]
-	waiting, spent := duration(group.waiting()), duration(group.blocked())
-	cause := a.Ranks[0]
-	named := len(group) == 1 && cause.CausedNS*2 > a.Waiting.NS
-	place := r.location(a.Site)
-	switch {
-	case len(group) > 1:
-		return fmt.Sprintf("%s of the %s spent in %s at %s, on %d communicators, is waiting for ranks that arrive late", waiting, spent, a.Function.Name, place, len(group))
-	case a.rooted && named:
-		return fmt.Sprintf("rank %d, the root, arrives late at %s: %s of the %s spent in its %s %s there is waiting for it",
-			cause.Rank, place, waiting, spent, countText(a.Operations), calls(a))
-	case named:
-		return fmt.Sprintf("rank %d arrives last at %s in %s of %s %s; %s of the %s spent there is waiting for rank %d",
-			cause.Rank, place, percent(cause.Share), countText(a.Operations), calls(a), duration(cause.CausedNS), spent, cause.Rank)
-	}
-	last, _ := a.lastRank()
-	return fmt.Sprintf("%s of the %s spent in %s at %s is waiting for the last rank, which changes: rank %d most often, in %s of %s calls%s",
-		waiting, spent, a.Function.Name, place, last.Rank, percent(last.Share), countText(a.Operations), a.sampledText())
-}
-
-// calls names the calls of a place.
-func calls(a *Arrival) string {
-	return a.Function.Name + " calls" + a.sampledText()
-}
-
-// sampledText says how many calls the figures come from, if not from all.
-func (a *Arrival) sampledText() string {
-	if uint64(a.Sampled) >= a.Operations {
-		return ""
-	}
-	return fmt.Sprintf(" (%s sampled)", countText(uint64(a.Sampled)))
+	return someOf(names, shown)
 }
 
 // overlapFindings says what the program blocks for requests of which nothing,
 // or less than half, was overlapped.
-func (r *Report) overlapFindings() []string {
-	var nothing, partly []*Overlap
+func (r *Report) overlapFindings() []finding {
+	var none, some []*Overlap
 	for _, o := range r.Overlap {
 		switch {
 		case o.BlockedNS == 0 || o.Overlapped >= often:
-		case o.Overlapped < 0.01:
-			nothing = append(nothing, o)
+		case o.Overlapped < hardly:
+			none = append(none, o)
 		default:
-			partly = append(partly, o)
+			some = append(some, o)
 		}
 	}
-	var out []string
-	for _, group := range [][]*Overlap{nothing, partly} {
-		if text := r.overlapFinding(group); text != "" {
-			out = append(out, text)
-		}
-	}
-	return out
+	return slices.Concat(r.overlapFinding(none), r.overlapFinding(some))
 }
 
-// overlapFinding sums places up; the first blocks most. It is empty if that
-// does not matter.
-func (r *Report) overlapFinding(group []*Overlap) string {
+// overlapFinding sums places up; of those that move data the first blocks most,
+// and those that only have MPI_PROC_NULL as partner are not named. It is empty
+// if that does not matter.
+func (r *Report) overlapFinding(group []*Overlap) []finding {
 	var all Overlap
+	var names []string
+	slices.SortStableFunc(group, func(x, y *Overlap) int { return -cmp.Compare(one(x.Function.Bytes > 0), one(y.Function.Bytes > 0)) })
 	for _, o := range group {
 		all.BlockedNS += o.BlockedNS
 		all.RequestNS += o.RequestNS
 		all.BeforeNS += o.BeforeNS
+		if o.Function.Bytes > 0 || len(names) == 0 {
+			names = append(names, o.Function.Name+" at "+r.spot(o.Site))
+		}
 	}
 	if !r.material(all.BlockedNS) {
-		return ""
+		return nil
 	}
 	overlapped := ratio(all.BeforeNS, all.RequestNS)
 	how := percent(overlapped) + " of the requests' time overlapped"
 	if overlapped < 0.01 {
 		how = "nothing overlapped"
 	}
-	var names []string
-	for _, o := range group {
-		names = append(names, o.Function.Name+" at "+r.location(o.Site))
-	}
-	return fmt.Sprintf("%s: %s blocked in completing calls, %s", someOf(names, 1), duration(all.BlockedNS), how)
+	return []finding{{all.BlockedNS, fmt.Sprintf("%s: %s blocked in %s, %s", someOf(names, 1), duration(all.BlockedNS), r.completingText(), how)}}
 }
 
-// messageFindings names the place that waits most for the other end.
-func (r *Report) messageFindings() []string {
-	var most *Overlap
-	for _, o := range r.Overlap {
-		if most == nil || o.waitingNS() > most.waitingNS() {
-			most = o
+// completingText names the place of the calls that complete requests, if
+// hardly any other takes time.
+func (r *Report) completingText() string {
+	var most *Site
+	sum := uint64(0)
+	for _, s := range r.Sites {
+		if class := segment.Call(s.key.call).Class(); strings.HasPrefix(class, "wait") || strings.HasPrefix(class, "test") {
+			sum += s.TimeNS
+			if most == nil || s.TimeNS > most.TimeNS {
+				most = s
+			}
 		}
 	}
-	if most == nil || !r.material(most.waitingNS()) {
-		return nil
+	if most == nil || ratio(most.TimeNS, sum) < 0.95 {
+		return "completing calls"
 	}
-	m := most.Messages
-	if m.LateSenderNS >= m.LateReceiverNS {
-		return []string{fmt.Sprintf("%s at %s waits %s for late senders, in %s of %s receives",
-			most.Function.Name, r.location(most.Site), duration(m.LateSenderNS), countText(m.LateSenders), countText(m.Receives))}
+	return most.Function.Name + " at " + r.spot(most)
+}
+
+// messageFindings is the waiting for late senders and for late receivers, and
+// the place where it is most.
+func (r *Report) messageFindings() []finding {
+	var sender, receiver *Overlap
+	var senders, receivers uint64
+	for _, o := range r.Overlap {
+		if o.Messages == nil {
+			continue
+		}
+		senders += o.Messages.LateSenderNS
+		receivers += o.Messages.LateReceiverNS
+		if sender == nil || o.Messages.LateSenderNS > sender.Messages.LateSenderNS {
+			sender = o
+		}
+		if receiver == nil || o.Messages.LateReceiverNS > receiver.Messages.LateReceiverNS {
+			receiver = o
+		}
 	}
-	return []string{fmt.Sprintf("%s at %s waits %s for late receivers, in %s of %s sends",
-		most.Function.Name, r.location(most.Site), duration(m.LateReceiverNS), countText(m.LateReceivers), countText(m.Sends))}
+	var out []finding
+	if r.material(senders) {
+		m := sender.Messages
+		out = append(out, finding{senders, fmt.Sprintf("receives wait %s for late senders%s, in %s", duration(senders),
+			r.mostAt(sender, m.LateSenderNS, senders), someOfIts(m.LateSenders, m.Receives, "receive"))})
+	}
+	if r.material(receivers) {
+		m := receiver.Messages
+		out = append(out, finding{receivers, fmt.Sprintf("sends wait %s for late receivers%s, in %s", duration(receivers),
+			r.mostAt(receiver, m.LateReceiverNS, receivers), someOfIts(m.LateReceivers, m.Sends, "send"))})
+	}
+	return out
+}
+
+// mostAt names the place of a part of a sum.
+func (r *Report) mostAt(o *Overlap, part, sum uint64) string {
+	where := o.Function.Name + " at " + r.spot(o.Site)
+	if duration(part) == duration(sum) {
+		return " at the " + where
+	}
+	return ": " + duration(part) + " of it at the " + where
+}
+
+// someOfIts counts the messages of a place that had to wait.
+func someOfIts(n, of uint64, what string) string {
+	switch {
+	case of == 1:
+		return "its only " + what
+	case n == of:
+		return fmt.Sprintf("all its %s %ss", countText(of), what)
+	}
+	return fmt.Sprintf("%s of its %s %ss", countText(n), countText(of), what)
+}
+
+// polled is calls that ask whether something has happened.
+type polled struct {
+	what    string // that may have happened
+	happens uint64
+	sites   []*Site
+	calls   uint64
+	ns      uint64
+}
+
+// pollsPerEvent is how many calls for each event are polling.
+const pollsPerEvent = 10
+
+// pollingFindings names the places that ask again and again.
+func (r *Report) pollingFindings() []finding {
+	tests := polled{what: "request that was completed"}
+	for _, f := range r.Functions {
+		tests.happens += f.Completed
+	}
+	probes := polled{what: "message that was received", happens: r.Job.Messages.ReceivedMessages}
+	for _, s := range r.Sites { // most time first
+		p := &tests
+		switch class := segment.Call(s.key.call).Class(); {
+		case class == "improbe" || s.Function.Name == "MPI_Iprobe":
+			p = &probes
+		case !strings.HasPrefix(class, "test"):
+			continue
+		}
+		p.sites = append(p.sites, s)
+		p.calls += s.Calls
+		p.ns += s.TimeNS
+	}
+	var out []finding
+	for _, p := range []polled{tests, probes} {
+		if p.calls >= pollsPerEvent*max(1, p.happens) && r.material(p.ns) {
+			out = append(out, finding{p.ns, fmt.Sprintf("the program polls: %s in %s calls of %s at %s, %s for each %s",
+				duration(p.ns), countText(p.calls), p.sites[0].Function.Name, r.spots(p.sites, 2), digits(float64(p.calls)/float64(max(1, p.happens))), p.what)})
+		}
+	}
+	return out
 }
 
 // reuseFindings says of the sends that take time whether they come from the
@@ -190,7 +222,7 @@ func (r *Report) messageFindings() []string {
 func (r *Report) reuseFindings() []string {
 	var out []string
 	for _, p := range r.reuseParts() {
-		if p.reuse.Path.Path != "send" || p.Accesses == 0 || p.Estimated {
+		if p.reuse.Path.Path != "send" || p.Accesses == 0 {
 			continue
 		}
 		places, ns := r.senders(func(bytes uint64) bool { return (bytes <= p.reuse.EagerLimit) == (p.name == "send eager") })
@@ -199,8 +231,15 @@ func (r *Report) reuseFindings() []string {
 			continue
 		}
 		each := (p.Buffers + p.reuse.Ranks - 1) / max(1, p.reuse.Ranks)
-		out = append(out, fmt.Sprintf("%s of the %s sends %s use a buffer again: about %s a rank, at %s",
-			p.shareText(), countText(p.Accesses), sizeWords(&p), plural(int(each), "buffer"), someOf(places, 2)))
+		of := "of the "
+		if p.Estimated {
+			of = "of about "
+		}
+		out = append(out, fmt.Sprintf("%s %s%s sends %s use a buffer again: about %s a rank, at %s",
+			p.shareText(), of, countText(p.Accesses), sizeWords(&p), plural(int(each), "buffer"), r.spots(places, 2)))
+	}
+	if n := len(out); n > 0 {
+		out[n-1] += " (mpitrace advise: what sending straight from them would save)"
 	}
 	return out
 }
@@ -214,7 +253,7 @@ func sizeWords(p *reusePart) string {
 
 // senders is the places whose mean message has a wanted size, those with most
 // calls first, and the time spent there.
-func (r *Report) senders(wanted func(bytes uint64) bool) (places []string, ns uint64) {
+func (r *Report) senders(wanted func(bytes uint64) bool) (places []*Site, ns uint64) {
 	list := slices.Clone(r.Sites)
 	slices.SortStableFunc(list, func(x, y *Site) int { return int(one(y.Calls > x.Calls)) - int(one(y.Calls < x.Calls)) })
 	for _, s := range list {
@@ -222,19 +261,20 @@ func (r *Report) senders(wanted func(bytes uint64) bool) (places []string, ns ui
 			continue
 		}
 		ns += s.TimeNS + s.BlockedNS
-		if place := r.location(s); !slices.Contains(places, place) {
-			places = append(places, place)
-		}
+		places = append(places, s)
 	}
 	return places, ns
 }
 
 // someOf lists the first of some names.
 func someOf(names []string, shown int) string {
-	if len(names) <= shown+1 {
-		return strings.Join(names, " and ")
+	switch n := len(names); {
+	case n > shown+1:
+		return fmt.Sprintf("%s and %d more places", strings.Join(names[:shown], ", "), n-shown)
+	case n > 1:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	return fmt.Sprintf("%s and %d more places", strings.Join(names[:shown], ", "), len(names)-shown)
+	return strings.Join(names, "")
 }
 
 // arrivalNotes says which samples could not be used.

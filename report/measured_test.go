@@ -282,19 +282,81 @@ func TestHeadlessTrace(t *testing.T) {
 	}
 }
 
+// TestHeadless tells ranks without messages from those whose messages are gone.
+func TestHeadless(t *testing.T) {
+	call := segment.RawEvent{Kind: segment.EventKindCall}
+	first, later := segment.RawEvent{Kind: segment.EventKindSend, Serial: 1}, segment.RawEvent{Kind: segment.EventKindReceive, Serial: 9}
+	for _, c := range []struct {
+		name   string
+		events []segment.RawEvent
+		sent   bool
+		want   bool
+	}{
+		{"not traced", nil, true, false},
+		{"only calls, no messages", []segment.RawEvent{call}, false, false},
+		{"only calls left", []segment.RawEvent{call}, true, true},
+		{"from the first on", []segment.RawEvent{call, later, first}, true, false},
+		{"from a later one on", []segment.RawEvent{call, later}, true, true},
+	} {
+		if got := headless(c.events, c.sent); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// TestResizedBuffers: where buffers change their size around the eager limit,
+// figures of either side are estimates, and told as such.
+func TestResizedBuffers(t *testing.T) {
+	j := sampled()
+	j.Mutate = func(_ int, s *synth.Segment) *synth.Segment {
+		for i := range s.Buffers {
+			s.Buffers[i].Bytes, s.Buffers[i].Resized = 9000, 5
+		}
+		for i := range s.Sites {
+			s.Sites[i].Bytes = 9000 * s.Sites[i].Calls
+		}
+		return s
+	}
+	r := load(t, j, Options{})
+	if text := strings.Join(r.Findings, "\n"); !strings.Contains(text, "~100 % of about 200,000 sends above 8 KiB use a buffer again: about 3 buffers a rank, at heat.c:91") {
+		t.Errorf("findings %q", r.Findings)
+	}
+}
+
+// TestPartnerless names no place that only has MPI_PROC_NULL as partner, though
+// its requests share the waiting.
+func TestPartnerless(t *testing.T) {
+	j := sampled()
+	j.Mutate = func(_ int, s *synth.Segment) *synth.Segment {
+		for i := range s.Sites {
+			if uint32(s.Sites[i].Call) == synth.ID("MPI_Irecv") {
+				s.Sites[i].Bytes = 0
+			}
+		}
+		return s
+	}
+	if r := load(t, j, Options{}); !strings.HasPrefix(r.Findings[0], "MPI_Isend at heat.c:91: 32.0 s blocked in ") {
+		t.Errorf("findings %q", r.Findings)
+	}
+}
+
 // TestNothingOverlapped names the place whose requests are waited for at once.
 func TestNothingOverlapped(t *testing.T) {
 	j := sampled()
 	j.Mutate = func(_ int, s *synth.Segment) *synth.Segment {
 		for i := range s.Sites {
-			if site := &s.Sites[i]; uint32(site.Call) == synth.ID("MPI_Irecv") {
+			switch site := &s.Sites[i]; uint32(site.Call) {
+			case synth.ID("MPI_Irecv"):
 				site.BlockedTicks, site.BeforeTicks = site.RequestTicks, 0
+			case synth.ID("MPI_Isend"):
+				site.BeforeTicks = site.RequestTicks / 4
 			}
 		}
 		return s
 	}
 	r := load(t, j, Options{})
-	if text := strings.Join(r.Findings, "\n"); !strings.Contains(text, "MPI_Irecv at heat.c:88: 86.4 s blocked in completing calls, nothing overlapped") {
+	if text := strings.Join(r.Findings, "\n"); !strings.Contains(text, "MPI_Irecv at heat.c:88: 86.4 s blocked in MPI_Waitall at heat.c:97, nothing overlapped") ||
+		!strings.Contains(text, "MPI_Isend at heat.c:91: 16.0 s blocked in MPI_Waitall at heat.c:97, 25 % of the requests' time overlapped") {
 		t.Errorf("findings %q", r.Findings)
 	}
 	if o := r.Overlap[0]; o.Overlapped != 0 || o.Requests != 200_000 {

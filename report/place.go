@@ -50,7 +50,7 @@ func (r *Report) allSites() []*Site {
 		}
 	}
 	for _, a := range r.Arrivals {
-		out = append(out, a.Site)
+		out = append(append(out, a.Site), a.others...)
 	}
 	for _, o := range r.Overlap {
 		out = append(out, o.Site)

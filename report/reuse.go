@@ -105,11 +105,15 @@ func (p *reusePart) sizesText() string {
 	return strings.Join(parts, ", ")
 }
 
-// shareText is the share of accesses to buffers used before.
+// shareText is the share of accesses to buffers used before; with ~ where the
+// eager limit cuts through buffers of changing size.
 func (p *reusePart) shareText() string {
 	text := percent(ratio(p.Reused, p.Accesses))
-	if p.reuse.LowerBound {
+	switch {
+	case p.reuse.LowerBound:
 		return "≥" + text
+	case p.Estimated:
+		return "~" + text
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // WriteText writes the report for people.
@@ -52,7 +53,7 @@ func (t *writer) wrap(mark, text string) {
 	indent := strings.Repeat(" ", width(mark))
 	line := mark
 	empty := true
-	for word := range strings.FieldsSeq(text) {
+	for _, word := range words(text) {
 		if !empty && width(line)+1+width(word) > t.v.width() {
 			t.line(line)
 			line, empty = indent, true
@@ -64,6 +65,24 @@ func (t *writer) wrap(mark, text string) {
 		empty = false
 	}
 	t.line(line)
+}
+
+// words splits a text where a line may end: not before the unit of a figure.
+func words(text string) []string {
+	var out []string
+	for word := range strings.FieldsSeq(text) {
+		if n := len(out); n > 0 && isUnit(word) && unicode.IsDigit(rune(out[n-1][len(out[n-1])-1])) {
+			out[n-1] += " " + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// isUnit knows the units of figures, with a mark behind them or not.
+func isUnit(word string) bool {
+	return slices.Contains([]string{"%", "ns", "us", "ms", "s", "h", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB"}, strings.TrimRight(word, ",;:.)"))
 }
 
 // job writes what the job is, and first of all why it does not go on.

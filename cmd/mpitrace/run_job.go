@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -223,6 +224,7 @@ type jobFile struct {
 	Launcher   string            `json:"launcher"`
 	Directory  string            `json:"directory"`
 	Host       string            `json:"host"`
+	Processors int               `json:"processors"` // of host, that this process may use
 	Start      time.Time         `json:"start"`
 	End        time.Time         `json:"end"`
 	ExitStatus int               `json:"exit_status"`
@@ -236,7 +238,7 @@ func (j *job) writeJob() error {
 	host, _ := os.Hostname()
 	directory, _ := os.Getwd()
 	file := jobFile{
-		Schema: 1, Job: j.id, Command: j.command, Launcher: string(j.kind), Directory: directory, Host: host,
+		Schema: 1, Job: j.id, Command: j.command, Launcher: string(j.kind), Directory: directory, Host: host, Processors: runtime.NumCPU(),
 		Start: j.start.UTC(), End: time.Now().UTC(), ExitStatus: j.ended.Status(), Version: programVersion(), Settings: j.settings,
 	}
 	if j.ended.Signal != 0 {

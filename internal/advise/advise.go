@@ -19,6 +19,9 @@ const (
 	MinSeconds = 0.1  // summed over ranks
 )
 
+// mostly is the share of the MPI time from which on waiting explains it.
+const mostly = 0.5
+
 // siteShare is the part of what its technique saves below which a call site is
 // not listed by itself.
 const siteShare = 0.05
@@ -104,7 +107,7 @@ func Advise(in Input) *Result {
 		return cmp.Or(-cmp.Compare(a.SavedSeconds.Expected, b.SavedSeconds.Expected),
 			strings.Compare(a.Technique, b.Technique), strings.Compare(a.Place, b.Place), strings.Compare(a.Function, b.Function))
 	})
-	r.Verdict = r.verdict()
+	r.Verdict = r.verdict(&in)
 	return r
 }
 
@@ -165,19 +168,33 @@ func together(list []Recommendation) Recommendation {
 }
 
 // verdict is the answer in a sentence.
-func (r *Result) verdict() string {
+func (r *Result) verdict(in *Input) string {
 	if r.MPISeconds <= 0 {
 		return "Nothing to gain: no time was spent in MPI."
 	}
 	if len(r.Recommendations) == 0 {
-		return fmt.Sprintf("Nothing to gain: no technique would save %s and %g %% of the %s in MPI.", secondsText(MinSeconds), MinShare*100, secondsText(r.MPISeconds))
+		text := fmt.Sprintf("Nothing to gain: no technique would save %s and %g %% of the %s in MPI", secondsText(MinSeconds), MinShare*100, secondsText(r.MPISeconds))
+		if waiting := in.waiting(); waiting >= mostly*r.MPISeconds {
+			text += fmt.Sprintf(". %s of it is waiting for late ranks at collectives, which only balanced work removes", secondsText(waiting))
+		}
+		return text + "."
 	}
 	total := 0.0
 	for i := range r.Recommendations {
 		total += r.Recommendations[i].SavedSeconds.Expected
 	}
-	first := &r.Recommendations[0]
-	return fmt.Sprintf("About %s of the %s in MPI (%s) could be saved, first by %s.", secondsText(total), secondsText(r.MPISeconds), percent(min(1, total/r.MPISeconds)), first.Technique)
+	total = min(total, r.MPISeconds)
+	return fmt.Sprintf("About %s of the %s in MPI (%s) could be saved, first by %s.", secondsText(total), secondsText(r.MPISeconds), percent(total/r.MPISeconds), r.Recommendations[0].Technique)
+}
+
+// waiting is the time spent waiting for late ranks at collectives.
+func (in *Input) waiting() (sum float64) {
+	for i := range in.Sites {
+		if w := in.Sites[i].Waiting; w != nil {
+			sum += seconds(w.WaitingNS)
+		}
+	}
+	return min(sum, seconds(in.MPINS))
 }
 
 // seconds converts ns.

@@ -234,6 +234,43 @@ func TestSavingsAreBounded(t *testing.T) {
 	}
 }
 
+// TestUnknownPlaces: sends that no call site is known for save no more than MPI
+// took.
+func TestUnknownPlaces(t *testing.T) {
+	c := costs()
+	c.Exposed = reusetrack.Curve{{Bytes: 128, NS: 1}}
+	in := Input{Ranks: 16, MPINS: second, Reuse: reuse(c, 16, segment.PathSend, 2, 1_000_000, 4096)}
+	if r := Advise(in); len(r.Recommendations) != 1 || r.Recommendations[0].SavedSeconds.High > 1 || !strings.HasPrefix(r.Verdict, "About 1.00 s of the 1.00 s") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestNoSmallMessages: buffers were followed and no message was small; the mean
+// of a site that also sends to nobody only looks so.
+func TestNoSmallMessages(t *testing.T) {
+	in := Input{Ranks: 2, MPINS: second, Sites: []Site{{Function: "MPI_Isend", Place: "heat.c:145", Calls: 400, Bytes: 200 * 12_000}}}
+	if r := Advise(in); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "was not recorded") {
+		t.Errorf("not followed: %q", r.Notes)
+	}
+	in.ReuseKnown = true
+	if r := Advise(in); len(r.Notes) != 0 {
+		t.Errorf("followed: %q", r.Notes)
+	}
+}
+
+// TestMostlyWaiting: that no technique helps is not all there is to say where
+// late ranks are the cause.
+func TestMostlyWaiting(t *testing.T) {
+	in := heat()
+	if r := Advise(in); !strings.Contains(r.Verdict, "10.0 s of it is waiting for late ranks at collectives") {
+		t.Errorf("half: %q", r.Verdict)
+	}
+	in.MPINS *= 3
+	if r := Advise(in); strings.Contains(r.Verdict, "waiting") {
+		t.Errorf("a sixth: %q", r.Verdict)
+	}
+}
+
 func TestWriteFails(t *testing.T) {
 	r := Advise(eager())
 	if r.WriteText(broken{}) == nil || r.WriteJSON(broken{}) == nil {

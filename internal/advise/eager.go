@@ -32,7 +32,8 @@ func zeroCopyOneSided(in *Input) ([]Recommendation, []string) {
 // Buffers are not counted by call site, so this is the best that can be told.
 func fromReuse(in *Input, technique, path string, wanted func(kind) bool) ([]Recommendation, []string) {
 	shares := newShares()
-	var lost, losing float64
+	var lost float64
+	var losing uint64
 	seen := false
 	for i := range in.Reuse {
 		p := &in.Reuse[i]
@@ -42,18 +43,21 @@ func fromReuse(in *Input, technique, path string, wanted func(kind) bool) ([]Rec
 		seen = true
 		if p.Hidden.NetNS <= 0 {
 			lost -= p.Hidden.NetNS
-			losing += float64(p.Accesses)
+			losing += p.Accesses
 			continue
 		}
 		shares.spread(in, p, wanted)
 	}
 	var notes []string
-	if !seen && hasSites(in, wanted) {
+	if !seen && !in.ReuseKnown && hasSites(in, wanted) {
 		notes = append(notes, technique+": the reuse of buffers was not recorded, or the costs of this machine are not known")
 	}
 	if losing > 0 {
-		notes = append(notes, fmt.Sprintf("%s: %.0f messages are in sizes where copying is cheaper, or their buffers are not used often enough; following them would cost %s",
-			technique, losing, secondsText(lost/1e9)))
+		note := fmt.Sprintf("%s: %s messages are in sizes where copying is cheaper, or their buffers are not used often enough", technique, countText(losing))
+		if lost >= 1e9*MinSeconds {
+			note += "; following them would cost " + secondsText(lost/1e9)
+		}
+		notes = append(notes, note)
 	}
 	if n := shares.waitNote(in, technique); n != "" {
 		notes = append(notes, n)
@@ -169,7 +173,7 @@ func (s *shares) recommendations(in *Input) []Recommendation {
 		if share.expected <= 0 {
 			continue
 		}
-		r := Recommendation{Function: "(sends of other sizes)", SavedSeconds: share.seconds(),
+		r := Recommendation{Function: "(sends of other sizes)", SavedSeconds: share.seconds(in),
 			MinUses: share.minUses(), RegisteredBuffers: uint64(share.buffers + 0.5), RegisteredBytes: uint64(share.bytes + 0.5),
 			Assumptions: share.assumptions(in)}
 		if share.class.Path == "origin" {
@@ -190,7 +194,7 @@ func (s *shares) waitNote(in *Input, technique string) string {
 	possible, places := 0.0, uint64(0)
 	for _, share := range s.list {
 		if share.expected <= 0 && !share.hidden && share.site != nil {
-			possible += share.seconds().High
+			possible += share.seconds(in).High
 			places++
 		}
 	}
@@ -201,14 +205,14 @@ func (s *shares) waitNote(in *Input, technique string) string {
 		technique, plural(places, "place"), secondsText(possible))
 }
 
-// seconds is the share as a range. A site cannot save more than it took.
-func (s *shareOf) seconds() Range {
-	low, expected, high := s.low/1e9, s.expected/1e9, s.high/1e9
+// seconds is the share as a range. A site cannot save more than it took, nor
+// can all that are not known by name save more than MPI took.
+func (s *shareOf) seconds(in *Input) Range {
+	limit := seconds(in.MPINS)
 	if s.site != nil {
-		limit := seconds(s.site.TimeNS) + seconds(s.site.BlockedNS)
-		low, expected, high = math.Min(low, limit), math.Min(expected, limit), math.Min(high, limit)
+		limit = seconds(s.site.TimeNS) + seconds(s.site.BlockedNS)
 	}
-	return ordered(low, expected, high)
+	return ordered(math.Min(s.low/1e9, limit), math.Min(s.expected/1e9, limit), math.Min(s.high/1e9, limit))
 }
 
 func (s *shareOf) minUses() uint64 {

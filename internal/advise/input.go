@@ -20,6 +20,9 @@ type Input struct {
 	// Reuse is what the cost model says of the buffers, nil if it was not
 	// followed or there are no costs.
 	Reuse []reusetrack.Prediction
+	// ReuseKnown: buffers were followed and there are costs, so that what is
+	// not in Reuse did not happen.
+	ReuseKnown bool
 	// CostsStandIn: the costs behind Reuse have a stand-in for registration.
 	CostsStandIn bool
 }

@@ -40,18 +40,26 @@ func readRendezvous(in *Input) ([]Recommendation, []string) {
 		out = append(out, r)
 	}
 	if late >= MinSeconds && late >= MinShare*seconds(in.MPINS) {
-		return out, []string{fmt.Sprintf("%s: %s in completing calls is more than the transfers take: partners came late, which no protocol changes", ReadRendezvous, secondsText(late))}
+		why := "partners came late, which no protocol changes"
+		if in.TransferBytesPerNS == 0 {
+			why += ", or messages move more slowly (--network)"
+		}
+		return out, []string{fmt.Sprintf("%s: %s in completing calls is more than the transfers take at %g GB/s: %s", ReadRendezvous, secondsText(late), in.rate(), why)}
 	}
 	return out, nil
 }
 
 // transferSeconds is the time that the messages of a site take on the network.
 func transferSeconds(in *Input, s *Site) float64 {
-	rate := in.TransferBytesPerNS
-	if rate == 0 {
-		rate = DefaultBytesPerNS
+	return float64(s.requests()) * float64(s.mean()) / in.rate() / 1e9
+}
+
+// rate is the speed of large messages in bytes per ns.
+func (in *Input) rate() float64 {
+	if in.TransferBytesPerNS == 0 {
+		return DefaultBytesPerNS
 	}
-	return float64(s.requests()) * float64(s.mean()) / rate / 1e9
+	return in.TransferBytesPerNS
 }
 
 func rendezvousAssumptions(in *Input, s *Site) []string {

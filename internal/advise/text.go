@@ -116,11 +116,20 @@ func bytesText(n uint64) string {
 	return digits(v) + " " + unit
 }
 
+// countText writes a number with commas.
+func countText(n uint64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
 func plural(n uint64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return countText(n) + " " + what + "s"
 }
 
 func ranksText(n int) string { return plural(uint64(max(0, n)), "rank") }

@@ -1,12 +1,16 @@
 package symbols
 
 import (
-	"strconv"
 	"strings"
+
+	"github.com/ianlancetaylor/demangle"
 )
 
-// readable makes the name of a symbol readable where that is simple: Fortran
-// modules, and C++ names without templates. Others stay as they are.
+// longestName is the longest name that is worth making readable.
+const longestName = 4096
+
+// readable makes the name of a symbol readable: Fortran modules, and C++
+// without parameters and template arguments. Others stay as they are.
 func readable(name string) string {
 	name, _, _ = strings.Cut(name, "@")
 	if name == "MAIN__" {
@@ -15,44 +19,9 @@ func readable(name string) string {
 	if module, proc, ok := strings.Cut(strings.TrimPrefix(name, "__"), "_MOD_"); ok && strings.HasPrefix(name, "__") {
 		return module + "::" + proc
 	}
-	if parts, ok := itanium(name); ok {
-		return strings.Join(parts, "::")
+	if !strings.HasPrefix(name, "_Z") || len(name) > longestName {
+		return name
 	}
-	return name
-}
-
-// itanium splits a C++ name into its parts if it consists of plain
-// identifiers only.
-func itanium(name string) ([]string, bool) {
-	rest, ok := strings.CutPrefix(name, "_Z")
-	if !ok {
-		return nil, false
-	}
-	rest, nested := strings.CutPrefix(rest, "N")
-	if nested {
-		rest = strings.TrimPrefix(rest, "K") // a const member function
-	}
-	var parts []string
-	for {
-		digits := 0
-		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-			digits++
-		}
-		length, err := strconv.Atoi(rest[:digits])
-		if err != nil || length <= 0 || length > len(rest)-digits {
-			return nil, false
-		}
-		part := rest[digits : digits+length]
-		if strings.HasPrefix(part, "_GLOBAL__N") {
-			part = "(anonymous)"
-		}
-		parts = append(parts, part)
-		rest = rest[digits+length:]
-		if !nested {
-			return parts, !strings.HasPrefix(rest, "I") // I begins template arguments
-		}
-		if strings.HasPrefix(rest, "E") {
-			return parts, true
-		}
-	}
+	text := demangle.Filter(name, demangle.NoParams, demangle.NoTemplateParams, demangle.NoEnclosingParams, demangle.NoClones)
+	return strings.ReplaceAll(text, "(anonymous namespace)", "(anonymous)")
 }

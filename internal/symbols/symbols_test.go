@@ -214,7 +214,9 @@ func TestReadable(t *testing.T) {
 	for name, want := range map[string]string{
 		"main": "main", "MAIN__": "main program", "__grid_MOD_exchange": "grid::exchange",
 		"_ZN4grid8exchangeEv": "grid::exchange", "_ZNK1a1bEi": "a::b", "_Z4sendi": "send",
-		"_ZN12_GLOBAL__N_11fEv": "(anonymous)::f", "_ZSt4moveIiEvT_": "_ZSt4moveIiEvT_", "_Z3fooIiEvv": "_Z3fooIiEvv",
+		"_ZN12_GLOBAL__N_11fEv": "(anonymous)::f", "_ZSt4moveIiEvT_": "std::move", "_Z3fooIiEvv": "foo",
+		"_ZN9LAMMPS_NS4CommC1EPNS_6LAMMPSE": "LAMMPS_NS::Comm::Comm", "_ZN4gridD0Ev": "grid::~grid", "_Z4sendi.part.0": "send",
+		"_ZNSt6vectorIdSaIdEE9push_backERKd": "std::vector::push_back", "_Z4sendRK1aIiE": "send", "_RNvC4grid4send": "_RNvC4grid4send",
 		"_Z": "_Z", "_ZN": "_ZN", "_Z99x": "_Z99x", "memcpy@@GLIBC_2.14": "memcpy",
 	} {
 		if got := readable(name); got != want {

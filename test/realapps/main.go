@@ -3,12 +3,17 @@
 //
 //	go run ./test/realapps
 //	go run ./test/realapps --run 'lammps|mumps'
+//	go run ./test/realapps --findings
 //
 // The printed numbers must be the same after timings are masked, the exit
 // status must be the same, and the figures of the report must agree with
 // each other: what one rank has sent to another is what that one has
 // received. Each program is run once more under test/programs/wrong.c, which
 // spoils data: a comparison that does not notice that is itself a failure.
+//
+// With --findings it runs some of them and the examples under mpitrace run
+// --trace, prints what mpitrace finds, which docs/findings.md confirms by their
+// sources, and fails if figures contradict each other or the source.
 package main
 
 import (
@@ -37,6 +42,7 @@ const (
 type options struct {
 	only           *regexp.Regexp
 	control        bool
+	findings       bool
 	shim, mpitrace string
 	mpis           []mpijob.MPI
 }
@@ -58,6 +64,7 @@ func parseFlags() (options, error) {
 	only := flag.String("run", "", "only programs whose name matches this regular expression")
 	mpis := flag.String("mpi", "openmpi,mpich", "libraries to test, comma separated")
 	flag.BoolVar(&opt.control, "control", true, "also run each program with spoiled data, which must be noticed")
+	flag.BoolVar(&opt.findings, "findings", false, "print the findings on the programs of docs/findings.md")
 	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "library to preload")
 	flag.StringVar(&opt.mpitrace, "mpitrace", "build/mpitrace", "command that reads results")
 	flag.Parse()
@@ -94,9 +101,10 @@ func run() (passed, failed int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	chosen := slices.DeleteFunc(apps(full), func(a app) bool {
-		return !opt.only.MatchString(a.name) || !slices.ContainsFunc(opt.mpis, func(m mpijob.MPI) bool { return m.Name == a.mpi })
-	})
+	if opt.findings {
+		return runFindings(opt, full)
+	}
+	chosen := slices.DeleteFunc(apps(full), func(a app) bool { return !opt.chooses(a) })
 	if len(chosen) == 0 {
 		return 0, 0, fmt.Errorf("no program is chosen")
 	}
@@ -119,6 +127,11 @@ func run() (passed, failed int, err error) {
 		fmt.Printf("ok   %s: %s\n", a, summary)
 	}
 	return passed, failed, nil
+}
+
+// chooses tells whether a program is to be run.
+func (o *options) chooses(a app) bool {
+	return o.only.MatchString(a.name) && slices.ContainsFunc(o.mpis, func(m mpijob.MPI) bool { return m.Name == a.mpi })
 }
 
 // install brings the packages that are missing, or says how.
