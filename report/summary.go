@@ -15,6 +15,8 @@ type Summary struct {
 	Trace   []string // what the trace tells of messages
 	Reuse   []string // what must be said of the use of buffers
 
+	Problems []string // what could not be read; of very many the first
+
 	Unfinished string   // how a job that did not finish ended, or hangs
 	Stuck      *Sheet   // the calls in progress; nil if there are none
 	Missing    []string // who is waited for
@@ -33,6 +35,13 @@ func (r *Report) Summary(zone *time.Location) *Summary {
 	}
 	if len(r.Reuse) > 0 {
 		s.Reuse = append(r.reuseLines(), publishedReuse())
+	}
+	const shown = 50
+	for _, text := range r.Problems[:min(len(r.Problems), shown)] {
+		s.Problems = append(s.Problems, clean(text))
+	}
+	if rest := len(r.Problems) - shown; rest > 0 {
+		s.Problems = append(s.Problems, "… and "+plural(rest, "more problem")+" (--json lists all)")
 	}
 	if r.Job.State != StateFinished {
 		t.summarizeStuck(s)

@@ -118,18 +118,20 @@ func (c *chart) addTicks(columns []column, step float64) {
 	}
 }
 
-// say makes the text alternative of the largest columns.
+// say makes the text alternative: all columns, or the largest of many.
 func (c *chart) say(intro string, columns []column) *chart {
 	const said = 8
+	shown := columns
+	if len(columns) > said {
+		shown = largest(columns)
+	}
 	var parts []string
-	for i := range columns {
-		if len(columns) <= said || columns[i].Whole > 0 && len(parts) < said {
-			parts = append(parts, columns[i].Text)
-		}
+	for i := range shown[:min(len(shown), said)] {
+		parts = append(parts, shown[i].Text)
 	}
 	c.Label = intro + ": " + strings.Join(parts, "; ")
-	if len(parts) < len(columns) {
-		c.Label += fmt.Sprintf("; %d more", len(columns)-len(parts))
+	if rest := len(columns) - len(parts); rest > 0 {
+		c.Label += fmt.Sprintf("; %d more", rest)
 	}
 	return c
 }

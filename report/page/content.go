@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mpitrace/mpitrace/report"
@@ -30,7 +29,6 @@ type content struct {
 	Summary  *report.Summary
 	Running  bool
 	Findings []string
-	Problems []string
 	Tiles    []tile
 	Overview *chart // the balance over the ranks
 
@@ -58,9 +56,6 @@ func newContent(r *report.Report, o Options) (*content, error) {
 		Tiles: tiles(r), Overview: balanceChart(r), Made: made(r, o),
 	}
 	c.Title = cmp.Or(c.Summary.Command, r.Job.ID, "a job") + " – mpitrace"
-	for _, problem := range r.Problems {
-		c.Problems = append(c.Problems, printable(problem))
-	}
 	if err := c.addTables(r); err != nil {
 		return nil, err
 	}
@@ -187,6 +182,3 @@ func rankSpan(first, last int) string {
 	}
 	return fmt.Sprintf("ranks %d–%d", first, last)
 }
-
-// printable drops what would break a line or hide text.
-func printable(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -72,10 +72,12 @@ func (c *content) addMaps(r *report.Report) error {
 
 func (c *content) addMatrix(r *report.Report, data *mapData) {
 	var choices []string
+	var first *report.Matrix
 	for _, m := range r.Matrices {
 		if !slices.ContainsFunc(m.Messages, func(n uint64) bool { return n > 0 }) {
 			continue
 		}
+		first = cmp.Or(first, m)
 		data.Matrices = append(data.Matrices, newMatrixData(m))
 		choices = append(choices, fmt.Sprintf("world %d, %s", 1+slices.Index(r.Job.Worlds, m.World), plural(m.To.Ranks, "rank")))
 	}
@@ -88,13 +90,12 @@ func (c *content) addMatrix(r *report.Report, data *mapData) {
 		c.MatrixEmpty = "No point-to-point messages were sent."
 	default:
 		c.Matrix = &mapView{ID: "matrix-map", Name: "Messages between ranks", Choices: several(choices), Metrics: []string{"bytes", "messages"},
-			Notes: matrixNotes(r)}
+			Notes: matrixNotes(r, first)}
 	}
 }
 
-// matrixNotes says what the cells hold and what they leave out.
-func matrixNotes(r *report.Report) []string {
-	m := r.Matrices[0]
+// matrixNotes says what the cells of the first matrix hold and leave out.
+func matrixNotes(r *report.Report, m *report.Matrix) []string {
 	notes := []string{"Point-to-point messages as their senders counted them; collective operations are not in it."}
 	if m.To.Group > 1 {
 		notes = append(notes, fmt.Sprintf("A cell holds the messages from %s to %s.", plural(m.From.Group, "neighbouring rank"), plural(m.To.Group, "neighbouring rank")))
@@ -105,6 +106,9 @@ func matrixNotes(r *report.Report) []string {
 	if e := m.Elsewhere; e.SentMessages > 0 {
 		notes = append(notes, fmt.Sprintf("Not in it: %s in %s to other worlds, or to ranks that found no place in a table of peers.",
 			report.Bytes(e.SentBytes), plural(int(min(e.SentMessages, math.MaxInt32)), "message")))
+	}
+	if rest := len(r.Job.Worlds) - len(r.Matrices); rest > 0 {
+		notes = append(notes, plural(rest, "more world")+" of this job: no map.")
 	}
 	return notes
 }
@@ -162,7 +166,11 @@ func several(choices []string) []string {
 
 // placeName names a choice of the raster.
 func placeName(r *report.Report, a *report.Arrival) string {
-	return fmt.Sprintf("%s at %s, %s", a.Function.Name, r.Location(a.Site), a.Comm)
+	name := fmt.Sprintf("%s at %s, %s", a.Function.Name, r.Location(a.Site), a.Comm)
+	if len(r.Job.Worlds) > 1 {
+		name += fmt.Sprintf(", world %d", 1+slices.Index(r.Job.Worlds, a.World))
+	}
+	return cut(name)
 }
 
 func rasterNotes(r *report.Report) []string {

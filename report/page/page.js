@@ -121,7 +121,8 @@ class Table {
     this.more.textContent = short ? `Show all ${count(fitting)} rows` : `Show the first ${shortRows}`;
     this.more.setAttribute("aria-label", `${this.more.textContent} of ${this.table.dataset.name}`);
     this.more.hidden = fitting <= shortRows;
-    this.said.textContent = this.needle === "" ? "" : `${count(fitting)} of ${count(this.rows.length)} rows`;
+    const shown = short ? Math.min(fitting, shortRows) : fitting;
+    this.said.textContent = shown === this.rows.length ? "" : `${count(shown)} of ${count(this.rows.length)} rows`;
   }
 }
 
@@ -133,7 +134,7 @@ function unpack(text, Type) {
   return new Type(out.buffer);
 }
 
-// css is the value of a custom property; that of paper while it is printed.
+// css is the value of a custom property.
 function css(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 
 function rgb(hex) { return [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)); }
@@ -178,6 +179,7 @@ class HeatMap {
     this.view = { x: 0, y: 0, w: this.model.columns, h: this.model.rows };
     this.paint();
     this.say("largest: ");
+    this.canvas.setAttribute("aria-label", `${this.box.getAttribute("aria-label")}, ${this.readout.textContent}`);
     this.draw();
   }
 
@@ -201,18 +203,17 @@ class HeatMap {
   layout() {
     const { rows, columns, cellMax, square } = this.model;
     const left = 72, top = 34, legend = 44, right = 12;
-    const width = this.box.clientWidth || 600;
-    let w = Math.min(width - left - right, columns * cellMax);
+    const width = this.printing ? 560 : this.box.clientWidth || 600;
+    let w = Math.min(Math.max(width - left - right, 40), columns * cellMax);
     let h = square ? Math.min(w / columns * rows, 620) : Math.max(Math.min(rows * cellMax, 512), 64);
     if (square) w = Math.min(w, h / rows * columns);
     return { left, top, w, h, width, height: top + h + legend };
   }
 
-  draw(scale = window.devicePixelRatio || 1) {
-    const at = this.at = this.layout();
+  draw() {
+    const at = this.at = this.layout(), scale = this.printing ? 3 : window.devicePixelRatio || 1;
     this.canvas.width = at.width * scale;
     this.canvas.height = at.height * scale;
-    this.canvas.style.height = `${at.height}px`;
     const g = this.canvas.getContext("2d"), view = this.view;
     g.scale(scale, scale);
     g.font = "11px system-ui, sans-serif";
@@ -402,7 +403,7 @@ class HeatMap {
   redraw(printing) {
     this.printing = printing;
     this.paint();
-    this.draw(printing ? 3 : undefined);
+    this.draw();
   }
 }
 
@@ -495,9 +496,14 @@ function addMap(id, models) {
 addMap("matrix-map", (i, metric) => matrixModel(data.matrices[i], metric));
 addMap("raster-map", (i) => rasterModel(data.rasters[i]));
 
-const redraw = (printing) => maps.forEach((map) => map.redraw(printing));
+// While a page is being printed its colours are those of paper.
+function redraw(printing) {
+  document.documentElement.classList.toggle("paper", printing);
+  for (const map of maps) map.redraw(printing);
+}
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw(false));
-matchMedia("print").addEventListener("change", (event) => redraw(event.matches));
+addEventListener("beforeprint", () => redraw(true));
+addEventListener("afterprint", () => requestAnimationFrame(() => redraw(false)));
 
 // For tests and the benchmark: when all of this was done, in ms since the page
 // was asked for, and how figures are written.

@@ -3,11 +3,14 @@ package page
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"image/png"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/emulation"
@@ -90,8 +93,8 @@ func checkNames(t *testing.T, ctx context.Context) {
 			continue
 		}
 		seen[role]++
-		if textOf(n.Name) == "" {
-			t.Errorf("a node of role %q has no name", role)
+		if name := textOf(n.Name); !strings.ContainsFunc(name, unicode.IsLetter) {
+			t.Errorf("a node of role %q has the name %q", role, name)
 		}
 	}
 	for _, role := range []string{"link", "button", "image", "table", "region", "application", "searchbox"} {
@@ -102,11 +105,11 @@ func checkNames(t *testing.T, ctx context.Context) {
 }
 
 // textOf is the text of a value of the tree.
-func textOf(v *accessibility.Value) string {
-	if v == nil || len(v.Value) < 2 || v.Value[0] != '"' {
+func textOf(v *accessibility.Value) (text string) {
+	if v == nil || json.Unmarshal(v.Value, &text) != nil {
 		return ""
 	}
-	return string(v.Value[1 : len(v.Value)-1])
+	return text
 }
 
 // columnText is the texts of a column of a table, as far as rows are shown.
@@ -277,18 +280,32 @@ const contrasts = `(() => {
 // checkPrint: on paper the page is light, maps included, and has no controls.
 func checkPrint(t *testing.T, ctx context.Context, ranks int) {
 	emulate(t, ctx, "print", "dark")
-	if n := ask[int](t, ctx, `[...document.querySelectorAll("nav, .controls, .tools, .keys")].filter(e => e.checkVisibility()).length`); n != 0 {
+	if n := ask[int](t, ctx, `[...document.querySelectorAll("nav, .controls, .tools button, .tools input, .keys")].filter(e => e.checkVisibility()).length`); n != 0 {
 		t.Errorf("%d controls are on paper", n)
 	}
 	if color := ask[string](t, ctx, `getComputedStyle(document.body).color`); color != "rgb(27, 32, 38)" {
 		t.Errorf("the text is %s on paper", color)
 	}
+	emulate(t, ctx, "", "dark")
+	ask[bool](t, ctx, `(addEventListener("beforeprint", () => { onPaper = document.querySelector("#matrix-map canvas").toDataURL(); }), true)`)
+	dark := ask[string](t, ctx, pictureOf("matrix-map"))
 	background := true
 	paper := call(t, ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PrintBackground: &background, PaperWidth: 8.27, PaperHeight: 11.69}).Data
 	if !bytes.HasPrefix(paper, []byte("%PDF")) {
 		t.Error("the page does not print")
 	}
 	keep(t, fmt.Sprintf("%d-print.pdf", ranks), paper)
+	if printed := ask[string](t, ctx, "onPaper"); printed == "" || printed == dark {
+		t.Error("the map was not drawn for paper")
+	}
+	// Afterwards it fits the screen again.
+	fits := pictureOf("matrix-map") + ` !== onPaper && document.querySelector("#matrix-map canvas").width === document.querySelector("#matrix-map .canvas").clientWidth`
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fits, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
+		t.Errorf("the map is not drawn for the screen after printing: %v", err)
+	}
+	if ask[bool](t, ctx, `document.documentElement.classList.contains("paper")`) {
+		t.Error("the page keeps the colours of paper")
+	}
 	emulate(t, ctx, "", "light")
 }
 

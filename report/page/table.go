@@ -67,7 +67,7 @@ func newTable(id string, s *report.Sheet) *table {
 }
 
 func newCell(c report.Cell, kind report.SheetKind) tableCell {
-	out := tableCell{Text: c.Text}
+	out := tableCell{Text: cut(c.Text)}
 	switch kind {
 	case report.SheetNumber, report.SheetShare:
 		out.Numeric = true
@@ -81,6 +81,15 @@ func newCell(c report.Cell, kind report.SheetKind) tableCell {
 		out.Spark, out.Label = spark(c.Values)
 	}
 	return out
+}
+
+// cut shortens names that nobody reads to the end, such as those of templates.
+func cut(text string) string {
+	const kept = 200
+	if runes := []rune(text); len(runes) > kept {
+		return string(runes[:kept-1]) + "…"
+	}
+	return text
 }
 
 // barWidth is the width of a bar of 100; empty if there is none.
