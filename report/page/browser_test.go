@@ -146,6 +146,14 @@ func ask[T any](t testing.TB, ctx context.Context, expression string) T {
 	return value
 }
 
+// await waits until an expression is true; what says what that means.
+func await(t testing.TB, ctx context.Context, what, expression string) {
+	t.Helper()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+		t.Errorf("waited in vain until %s: %v", what, err)
+	}
+}
+
 // press moves the focus to an element and presses keys there.
 func press(t testing.TB, ctx context.Context, selector string, keys ...string) {
 	t.Helper()

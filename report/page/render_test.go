@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/chromedp/cdproto/accessibility"
@@ -216,7 +215,7 @@ func emulate(t *testing.T, ctx context.Context, medium, scheme string) {
 
 // checkColors computes the contrasts in a scheme.
 func checkColors(t *testing.T, ctx context.Context, scheme string, ranks int) {
-	before := ask[string](t, ctx, pictureOf("matrix-map"))
+	ask[bool](t, ctx, `(before = `+pictureOf("matrix-map")+`, true)`)
 	emulate(t, ctx, "", scheme)
 	for _, fault := range ask[[]string](t, ctx, contrasts) {
 		t.Error(fault)
@@ -224,8 +223,8 @@ func checkColors(t *testing.T, ctx context.Context, scheme string, ranks int) {
 	if n := ask[int](t, ctx, `document.querySelectorAll("main *").length`); n < 500 {
 		t.Errorf("only %d elements were looked at", n)
 	}
-	if after := ask[string](t, ctx, pictureOf("matrix-map")); scheme == "dark" && after == before {
-		t.Error("the map was not drawn anew for the dark scheme")
+	if scheme == "dark" {
+		await(t, ctx, "the map is drawn anew for the dark scheme", pictureOf("matrix-map")+" !== before")
 	}
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {
@@ -299,10 +298,8 @@ func checkPrint(t *testing.T, ctx context.Context, ranks int) {
 		t.Error("the map was not drawn for paper")
 	}
 	// Afterwards it fits the screen again.
-	fits := pictureOf("matrix-map") + ` !== onPaper && document.querySelector("#matrix-map canvas").width === document.querySelector("#matrix-map .canvas").clientWidth`
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fits, chromedp.WithPollingTimeout(10*time.Second))); err != nil {
-		t.Errorf("the map is not drawn for the screen after printing: %v", err)
-	}
+	await(t, ctx, "the map is drawn for the screen after printing", pictureOf("matrix-map")+
+		` !== onPaper && document.querySelector("#matrix-map canvas").width === document.querySelector("#matrix-map .canvas").clientWidth`)
 	if ask[bool](t, ctx, `document.documentElement.classList.contains("paper")`) {
 		t.Error("the page keeps the colours of paper")
 	}
