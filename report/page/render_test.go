@@ -286,7 +286,10 @@ func checkPrint(t *testing.T, ctx context.Context, ranks int) {
 		t.Errorf("the text is %s on paper", color)
 	}
 	emulate(t, ctx, "", "dark")
-	ask[bool](t, ctx, `(addEventListener("beforeprint", () => { onPaper = document.querySelector("#matrix-map canvas").toDataURL(); }), true)`)
+	ask[bool](t, ctx, `(addEventListener("beforeprint", () => {
+		onPaper = document.querySelector("#matrix-map canvas").toDataURL();
+		noneOnPaper = getComputedStyle(document.documentElement).getPropertyValue("--none");
+	}), true)`)
 	dark := ask[string](t, ctx, pictureOf("matrix-map"))
 	background := true
 	paper := call(t, ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PrintBackground: &background, PaperWidth: 8.27, PaperHeight: 11.69}).Data
@@ -296,6 +299,9 @@ func checkPrint(t *testing.T, ctx context.Context, ranks int) {
 	keep(t, fmt.Sprintf("%d-print.pdf", ranks), paper)
 	if printed := ask[string](t, ctx, "onPaper"); printed == "" || printed == dark {
 		t.Error("the map was not drawn for paper")
+	}
+	if color := ask[string](t, ctx, "noneOnPaper"); color != "#eceff2" {
+		t.Errorf("the map was drawn for paper with %s for empty cells, the colour of a dark screen", color)
 	}
 	// Afterwards it fits the screen again.
 	await(t, ctx, "the map is drawn for the screen after printing", pictureOf("matrix-map")+
