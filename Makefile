@@ -13,7 +13,7 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils
+	iproute2 util-linux git xz-utils binutils chromium
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -54,7 +54,7 @@ help:
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
-	@echo 'make bench-report    results of up to 16,384 ranks into a report'
+	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
 build: $(BUILD)/libmpishim.so command
@@ -172,9 +172,13 @@ test-arm64:
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
 
-# Results of 1,024, 4,096 and 16,384 ranks into a report: time and memory.
+# Results of 1,024, 4,096 and 16,384 ranks into a report and an HTML page: time
+# and memory; and when a browser has the page ready.
 bench-report:
 	$(GO) test ./report -run '^$$' -bench Report -benchtime 3x
+	$(GO) test ./report/page -run '^$$' -bench Page -benchtime 3x
+	$(call need,chromium)
+	$(GO) test ./report/page -run '^$$' -bench Interactive -benchtime 5x
 
 # ---- install ----
 

@@ -39,6 +39,7 @@ func (b *builder) finish() {
 		return cmp.Or(cmp.Compare(x.world, y.world), cmp.Compare(x.Rank, y.Rank))
 	})
 	r.Pairs = b.pairs.sorted()
+	b.finishMatrices()
 	b.sortRows()
 	b.finishJob()
 	b.finishMeasured()

@@ -18,6 +18,11 @@ type Options struct {
 	Pairs  int    // how many of the heaviest pairs to keep; at least 64
 	// Symbols finds source lines; nil: a new one for this report.
 	Symbols *symbols.Resolver
+	// Matrix keeps the messages between all ranks, in at most 512 groups of
+	// neighbours of a world: what the HTML page draws. So does Rasters: for how
+	// many places, those with the most waiting first, the arrivals are kept.
+	Matrix  bool
+	Rasters int
 	// EagerLimit is the largest payload that the MPI library sends at once; 0:
 	// reusetrack.DefaultEagerLimit.
 	EagerLimit uint64
@@ -75,6 +80,7 @@ type builder struct {
 	pairs     pairHeap
 	notes     notes
 	waiting   map[waitKey]map[int]bool // ranks by the call they are in
+	matrices  map[int]*Matrix          // by world
 
 	serial     int // of the segment being added
 	firstStart int64
@@ -132,6 +138,7 @@ func newBuilder(options Options) *builder {
 		worlds: map[string]int{}, modules: map[moduleKey]int32{}, functions: map[uint32]*Function{},
 		sites: map[siteKey]*Site{}, stacks: map[string]int32{}, comms: map[commKey]*Comm{},
 		types: map[typeKey]*Datatype{}, phases: map[phaseKey]int{}, nodes: map[string]bool{},
+		matrices: map[int]*Matrix{},
 	}
 }
 

@@ -100,6 +100,7 @@ func (b *builder) addPeers(l *local) {
 			l.rank.Peers = append(l.rank.Peers, RankPeer{rank, *t})
 		}
 	}
+	b.addMatrix(l.rank, l.s.Header.WorldSize, peers)
 	sortBy(l.rank.Peers, func(a, b RankPeer) int { return cmp.Compare(a.Rank, b.Rank) })
 	b.report.Job.Messages.add(l.rank.Messages)
 }

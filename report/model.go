@@ -27,6 +27,8 @@ type Report struct {
 	Clocks      []Clock     `json:"clocks"`
 	Findings    []string    `json:"findings"`
 	Problems    []string    `json:"problems"` // what could not be read
+	Matrices    []*Matrix   `json:"-"`        // with Options.Matrix, the largest world first
+	Rasters     []*Raster   `json:"-"`        // with Options.Rasters, most waiting first
 	resolver    *symbols.Resolver
 	options     Options
 	predictions []reusetrack.Prediction // none without Costs
@@ -138,6 +140,10 @@ type Function struct {
 	sizes       [64]uint64
 	tally       tally
 }
+
+// Setup tells that the function begins or ends MPI: its time is not part of the
+// time in MPI.
+func (f *Function) Setup() bool { return f.setup }
 
 // RankFunction is one function of MPI in one rank.
 type RankFunction struct {

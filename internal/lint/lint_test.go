@@ -24,6 +24,7 @@ var goArrows = []struct{ from, to, why string }{
 	{"segment", "report", "the format of a segment does not depend on how it is shown"},
 	{"segment", "internal/launch", "reading results needs no launcher"},
 	{"report", "internal/launch", "reporting works where nothing can be launched"},
+	{"report", "report/page", "the model knows nothing of the page that is made from it"},
 	{"report", "cmd", "commands use packages, never the other way round"},
 	{"arrival", "report", "measurement knows nothing of how it is shown"},
 	{"arrival", "reusetrack", "siblings do not know each other"},
