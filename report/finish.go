@@ -41,7 +41,9 @@ func (b *builder) finish() {
 	r.Pairs = b.pairs.sorted()
 	b.sortRows()
 	b.finishJob()
-	b.finishMeasured()
+	if !b.options.TotalsOnly {
+		b.finishMeasured()
+	}
 	b.findStuck()
 	r.Job.State = b.jobState()
 	r.Findings = append(r.Findings, b.findings()...)
