@@ -82,6 +82,9 @@ func (o *topCommand) run(name string, stdin *os.File, stdout, stderr io.Writer) 
 		}
 		options.Job = path
 	}
+	if o.once {
+		options.Interval = 0 // there is no next refresh
+	}
 	if !interactive {
 		return top.Batch(source, options, columns(stdout), o.once, stdout)
 	}

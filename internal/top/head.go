@@ -59,7 +59,7 @@ func (m *Model) titleLine(name string) line {
 	case m.paused:
 		l.spans = append(l.spans, span{notice, "  paused"})
 	case m.options.Interval > 0:
-		l.spans = append(l.spans, span{faint, "  every " + report.Duration(uint64(m.options.Interval))})
+		l.spans = append(l.spans, span{faint, "  every " + m.options.Interval.String()})
 	}
 	by := ", by " + columns[m.sort].name
 	if m.reverse {
@@ -74,7 +74,7 @@ func (m *Model) aboutText() string {
 	s := m.cur
 	ranks := plural(len(s.Ranks), "rank")
 	if s.Job.Missing > 0 {
-		ranks = fmt.Sprintf("%d of %d ranks", len(s.Ranks), s.Job.WorldSize)
+		ranks = fmt.Sprintf("%d of %d ranks here", len(s.Ranks), s.Job.WorldSize)
 	}
 	text := ranks
 	if s.Job.Nodes > 1 {

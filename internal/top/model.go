@@ -1,7 +1,6 @@
 package top
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,8 +90,9 @@ type Reading struct {
 	Lateness *Lateness
 	Jobs     []Found
 	Problems []string
-	Gone     bool   // the job has left shared memory
-	Result   string // ... and this is where its result lies, of which Snapshot is made
+	Took     time.Duration // without what is read only now and then
+	Gone     bool          // the job has left shared memory
+	Result   string        // ... and this is where its result lies, of which Snapshot is made
 }
 
 // NewModel makes a Model that has read nothing yet.
@@ -167,6 +167,7 @@ func (m Model) Take(r Reading) Model {
 	m.problems = r.Problems
 	if r.Snapshot != nil {
 		m = m.takeSnapshot(r.Snapshot)
+		m.gone = false // or it has come back
 	}
 	if r.Gone {
 		m = m.takeEnd(r)
@@ -214,9 +215,6 @@ func endText(s *Snapshot) string {
 		if ranks := by[kind.state]; len(ranks) > 0 {
 			parts = append(parts, report.RanksText(ranks)+" "+kind.what)
 		}
-	}
-	if s.Job.Missing > 0 {
-		parts = append(parts, fmt.Sprintf("%d ranks left no data", s.Job.Missing))
 	}
 	took := ""
 	if s.Job.WallNS > 0 {

@@ -16,7 +16,7 @@ import (
 
 // frames is how often a second the terminal is drawn at most: what a key does
 // is seen at once, and drawing nothing costs nothing worth mentioning.
-const frames = 20
+const frames = 10
 
 // Terminal is where Run shows its view.
 type Terminal struct {
@@ -79,11 +79,8 @@ type program struct {
 	tick     int  // of the next refresh; older ones do not count
 }
 
-// readMsg is what a reading gave, and how long it took.
-type readMsg struct {
-	reading Reading
-	took    time.Duration
-}
+// readMsg is what a reading gave.
+type readMsg Reading
 
 // tickMsg says that it is time for a refresh.
 type tickMsg int
@@ -99,9 +96,7 @@ func (p *program) refresh() tea.Cmd {
 	p.reading, p.asked = true, p.model.Want()
 	want := p.asked
 	return func() tea.Msg {
-		began := time.Now()
-		reading := p.reader.read(want)
-		return readMsg{reading, time.Since(began)}
+		return readMsg(p.reader.read(want))
 	}
 }
 
@@ -119,13 +114,13 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		p.model = p.model.Paste(msg.Content)
 	case readMsg:
 		p.reading = false
-		p.model = p.model.Take(msg.reading)
+		p.model = p.model.Take(Reading(msg))
 		if p.model.Want() != p.asked {
 			break // reads what has come to be wanted
 		}
 		p.tick++
 		tick := p.tick
-		return p, tea.Tick(pauseAfter(p.interval, msg.took), func(time.Time) tea.Msg { return tickMsg(tick) })
+		return p, tea.Tick(pauseAfter(p.interval, msg.Took), func(time.Time) tea.Msg { return tickMsg(tick) })
 	case tickMsg:
 		if int(msg) == p.tick {
 			return p, p.refresh()
@@ -161,8 +156,8 @@ func Batch(source Source, o Options, width int, once bool, out io.Writer) error 
 	r := &reader{source: source}
 	m := NewModel(o).Resize(width, lines)
 	for {
-		began := time.Now()
-		m = m.Take(r.read(m.Want()))
+		reading := r.read(m.Want())
+		m = m.Take(reading)
 		if m.cur == nil {
 			if m.Ended() != "" {
 				return errors.New(m.Ended())
@@ -175,7 +170,7 @@ func Batch(source Source, o Options, width int, once bool, out io.Writer) error 
 		if once || m.Ended() != "" {
 			return nil
 		}
-		time.Sleep(pauseAfter(o.Interval, time.Since(began)))
+		time.Sleep(pauseAfter(o.Interval, reading.Took))
 	}
 }
 

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// How often who is late is worked out while nobody looks at it: as the run
-// doubles, at last each half minute, and so that it takes half a percent of one
-// core.
+// How often who is late is worked out: as the run doubles, at last each
+// minute, and so that it takes half a percent of one core; when the user looks
+// at it, so that it takes a tenth.
 const (
-	latePeriod   = 30 * time.Second
-	lateCostOdds = 200
+	latePeriod      = time.Minute
+	lateCostOdds    = 200
+	lateCostLooking = 10
 )
 
 // reader reads what a Model wants.
@@ -23,7 +24,7 @@ type reader struct {
 
 // read reads what is wanted of the source.
 func (r *reader) read(w Want) Reading {
-	out := Reading{Want: w}
+	out, began := Reading{Want: w}, time.Now()
 	problem := func(err error) {
 		if err != nil && !out.Gone {
 			out.Problems = append(out.Problems, err.Error())
@@ -48,7 +49,8 @@ func (r *reader) read(w Want) Reading {
 		out.Detail, err = r.source.Detail(w.Job, w.Rank)
 		problem(err)
 	}
-	if w.Late || out.Snapshot != nil && r.lateDue(w.Job, out.Snapshot) {
+	out.Took = time.Since(began)
+	if r.lateDue(w, out.Snapshot) {
 		out.Lateness, err = r.source.Lateness(w.Job)
 		problem(err)
 		r.job, r.lateAt = w.Job, time.Now()
@@ -59,14 +61,18 @@ func (r *reader) read(w Want) Reading {
 	return out
 }
 
-// lateDue tells whether it is time to work out again who is late, so that it
-// costs little beside the refreshes.
-func (r *reader) lateDue(job string, s *Snapshot) bool {
-	if len(s.Ranks) < 2 {
+// lateDue tells whether it is time to work out again who is late.
+func (r *reader) lateDue(w Want, s *Snapshot) bool {
+	since := time.Since(r.lateAt)
+	switch {
+	case r.job != w.Job:
+		return w.Late || s != nil && len(s.Ranks) > 1
+	case w.Late:
+		return since >= lateCostLooking*r.took
+	case s == nil || len(s.Ranks) < 2:
 		return false
 	}
-	period := min(latePeriod, time.Duration(s.Job.WallNS/2))
-	return r.job != job || s.At.Sub(r.lateAt) >= max(period, lateCostOdds*r.took)
+	return since >= max(min(latePeriod, time.Duration(s.Job.WallNS/2)), lateCostOdds*r.took)
 }
 
 // pauseAfter is how long to wait after a reading that took some time: at least

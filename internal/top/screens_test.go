@@ -204,7 +204,7 @@ func (s *script) command(l string) {
 		if !s.reading.Gone || s.reading.Result != "" {
 			s.reading.Snapshot = &Snapshot{At: start.Add(time.Duration(set.ns("at"))), Job: Job{ID: set.text("id", "4711"),
 				Command: set.text("command", "/opt/heat/bin/heat -n 2048"), MPI: "Open MPI v4.1.4, package: Debian", Nodes: 1, Worlds: 1,
-				State: set.text("state", report.StateRunning), Missing: int(set.number("missing", 0)), WallNS: set.ns("at"), IdleNS: set.ns("idle")}}
+				State: set.text("state", report.StateRunning), Missing: int(set.number("missing", 0)), WorldSize: 8, WallNS: set.ns("at"), IdleNS: set.ns("idle")}}
 		}
 	default:
 		s.t.Fatalf("no command %q", l)

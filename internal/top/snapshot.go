@@ -9,7 +9,6 @@ import (
 // Snapshot is what one reading of a job gives. It does not change.
 type Snapshot struct {
 	At       time.Time
-	Took     time.Duration // of reading it
 	Job      Job
 	Ranks    []Rank // by world and rank
 	Waits    []Wait // the longest first
@@ -88,7 +87,7 @@ type Place struct {
 // Lateness is who arrives late at collectives, over the whole run.
 type Lateness struct {
 	At       time.Time
-	Took     time.Duration
+	Took     time.Duration        // to work it out
 	Caused   map[LateRank]float64 // share of all waiting at collectives that is for a rank
 	Places   []LatePlace          // by waiting
 	Findings []string

@@ -109,7 +109,6 @@ func (s *Segments) Snapshot(job string) (*Snapshot, error) {
 		return nil, err
 	}
 	out := snapshotOf(r, began)
-	out.Took = time.Since(began)
 	s.paths = map[RankID]string{}
 	for _, rank := range r.Ranks {
 		s.paths[idOf(rank)] = rank.Path
@@ -147,9 +146,21 @@ func snapshotOf(r *report.Report, at time.Time) *Snapshot {
 	}
 	for i := range r.Stuck {
 		g := &r.Stuck[i]
-		out.Waits = append(out.Waits, Wait{g.Name, r.Place(g.Site), g.World, g.Ranks, g.SinceNS, g.Missing})
+		out.Waits = append(out.Waits, Wait{g.Name, r.Place(g.Site), g.World, g.Ranks, g.SinceNS, missingHere(g.Missing)})
 	}
 	out.Deadlock = r.Deadlock()
+	return out
+}
+
+// missingHere says of ranks without data what is likely where only one node is
+// looked at.
+func missingHere(missing []report.Missing) []report.Missing {
+	out := slices.Clone(missing)
+	for i := range out {
+		if strings.HasPrefix(out[i].Where, "no data") {
+			out[i].Where = "not on this node, or without mpitrace"
+		}
+	}
 	return out
 }
 
