@@ -212,7 +212,7 @@ func TestTop(t *testing.T) {
 	x.top("")
 	screen := x.until(`(?s)MPI \d+% now.* 3 \S+ +\d+% +\d+%`)
 	fits(t, screen, 80, 24)
-	if !strings.Contains(screen, "4 ranks · Open MPI v4") || strings.Contains(screen, "3.00 s") {
+	if !strings.Contains(screen, "4 ranks · Open MPI v4") {
 		t.Errorf("%s", screen)
 	}
 
