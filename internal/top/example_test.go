@@ -16,8 +16,10 @@ func Example() {
 		return &top.Snapshot{
 			At:  at.Add(time.Duration(seconds) * time.Second),
 			Job: top.Job{ID: "4711", Command: "heat -n 2048", MPI: "Open MPI v4.1.4", State: "running", WallNS: seconds * second},
-			Ranks: []top.Rank{{ID: top.RankID{Rank: 0}, State: "running", WallNS: seconds * second, BusyNS: seconds * second / 4,
-				Calls: seconds * 1500, Bytes: seconds * 1 << 20}},
+			Ranks: []top.Rank{{
+				ID: top.RankID{Rank: 0}, State: "running", WallNS: seconds * second, BusyNS: seconds * second / 4,
+				Calls: seconds * 1500, Bytes: seconds * 1 << 20,
+			}},
 		}
 	}
 	m := top.NewModel(top.Options{Job: "4711"}).Resize(80, 8)

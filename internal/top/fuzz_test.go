@@ -10,8 +10,10 @@ import (
 )
 
 // fuzzKeys is what a byte of the input presses.
-var fuzzKeys = []string{"up", "down", "pgup", "pgdown", "home", "end", "enter", "esc", "s", "S", "r", "/", "l", "J", "?", "space", "backspace", "ctrl+u",
-	"k", "j", "g", "G", "left", "right", "p", "h", "a", "1", "-", ",", "世", "\x1b", "f5"}
+var fuzzKeys = []string{
+	"up", "down", "pgup", "pgdown", "home", "end", "enter", "esc", "s", "S", "r", "/", "l", "J", "?", "space", "backspace", "ctrl+u",
+	"k", "j", "g", "G", "left", "right", "p", "h", "a", "1", "-", ",", "世", "\x1b", "f5",
+}
 
 // FuzzKeys presses keys, resizes and reads in any order: nothing panics, and
 // every screen fits.

@@ -58,8 +58,11 @@ func (m *Model) jobLine(p painter, row int) line {
 	if !f.Start.IsZero() {
 		start = f.Start.In(m.location()).Format(time.DateTime)
 	}
-	return line{selected: selected, spans: []span{{plain, cursor(selected) + p.pad(f.ID, m.idWidth(), false)},
-		{s, fmt.Sprintf(" %6s %s %-19s ", report.Count(uint64(f.Ranks)), p.pad(state, 14, false), start)}, {s, commandText(f.Command)}}}
+	return line{selected: selected, spans: []span{
+		{plain, cursor(selected) + p.pad(f.ID, m.idWidth(), false)},
+		{s, fmt.Sprintf(" %6s %s %-19s ", report.Count(uint64(f.Ranks)), p.pad(state, 14, false), start)},
+		{s, commandText(f.Command)},
+	}}
 }
 
 func (m *Model) location() *time.Location {

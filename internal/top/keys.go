@@ -47,8 +47,10 @@ func (m Model) Key(key, typed string) Model {
 func (m Model) steps() map[string]int {
 	const all = 1 << 30
 	room := max(1, m.page().room)
-	return map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -room, "ctrl+b": -room, "pgdown": room, "ctrl+f": room,
-		"home": -all, "g": -all, "end": all, "G": all}
+	return map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -room, "ctrl+b": -room, "pgdown": room, "ctrl+f": room,
+		"home": -all, "g": -all, "end": all, "G": all,
+	}
 }
 
 func (m Model) move(step int) Model {

@@ -107,8 +107,10 @@ func NewModel(o Options) Model {
 
 // open watches a job.
 func (m Model) open(path string) Model {
-	fresh := Model{options: m.options, width: m.width, height: m.height, jobs: m.jobs, listed: m.listed, sort: m.sort, reverse: m.reverse,
-		screen: screenRanks, job: path}
+	fresh := Model{
+		options: m.options, width: m.width, height: m.height, jobs: m.jobs, listed: m.listed, sort: m.sort, reverse: m.reverse,
+		screen: screenRanks, job: path,
+	}
 	return fresh
 }
 
@@ -208,8 +210,11 @@ func endText(s *Snapshot) string {
 		by[s.Ranks[i].State] = append(by[s.Ranks[i].State], s.Ranks[i].ID.Rank)
 	}
 	var parts []string
-	for _, kind := range []struct{ state, what string }{{report.StateAborted, "called MPI_Abort"}, {report.StateDied, "died without MPI_Finalize"},
-		{report.StateExited, "left by exit() without MPI_Finalize"}} {
+	for _, kind := range []struct{ state, what string }{
+		{report.StateAborted, "called MPI_Abort"},
+		{report.StateDied, "died without MPI_Finalize"},
+		{report.StateExited, "left by exit() without MPI_Finalize"},
+	} {
 		if ranks := by[kind.state]; len(ranks) > 0 {
 			parts = append(parts, report.RanksText(ranks)+" "+kind.what)
 		}

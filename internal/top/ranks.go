@@ -30,33 +30,51 @@ type rankView struct {
 }
 
 var columns = []column{
-	{name: "rank", width: 5, least: true,
+	{
+		name: "rank", width: 5, least: true,
 		text:  func(v *rankView) string { return strconv.Itoa(v.ID.Rank) },
-		value: func(v *rankView) float64 { return float64(v.ID.Rank) }},
-	{name: "state", width: 8, left: true,
+		value: func(v *rankView) float64 { return float64(v.ID.Rank) },
+	},
+	{
+		name: "state", width: 8, left: true,
 		text:  func(v *rankView) string { return v.state },
-		value: func(v *rankView) float64 { return float64(slices.Index(urgency, v.state)) }},
-	{name: "now", width: 4,
+		value: func(v *rankView) float64 { return float64(slices.Index(urgency, v.state)) },
+	},
+	{
+		name: "now", width: 4,
 		text:  func(v *rankView) string { return shareText(v.rate.Share) },
-		value: func(v *rankView) float64 { return v.rate.Share }},
-	{name: "all", width: 4, from: 50,
+		value: func(v *rankView) float64 { return v.rate.Share },
+	},
+	{
+		name: "all", width: 4, from: 50,
 		text:  func(v *rankView) string { return shareText(v.share()) },
-		value: func(v *rankView) float64 { return v.share() }},
-	{name: "calls/s", width: 7, from: 60,
+		value: func(v *rankView) float64 { return v.share() },
+	},
+	{
+		name: "calls/s", width: 7, from: 60,
 		text:  func(v *rankView) string { return rateText(v.rate.Calls, "") },
-		value: func(v *rankView) float64 { return v.rate.Calls }},
-	{name: "bytes/s", width: 8, from: 75,
+		value: func(v *rankView) float64 { return v.rate.Calls },
+	},
+	{
+		name: "bytes/s", width: 8, from: 75,
 		text:  func(v *rankView) string { return rateText(v.rate.Bytes, "B") },
-		value: func(v *rankView) float64 { return v.rate.Bytes }},
-	{name: "late", width: 4, from: 70,
+		value: func(v *rankView) float64 { return v.rate.Bytes },
+	},
+	{
+		name: "late", width: 4, from: 70,
 		text:  func(v *rankView) string { return shareText(v.caused) },
-		value: func(v *rankView) float64 { return v.caused }},
-	{name: "for", width: 8,
+		value: func(v *rankView) float64 { return v.caused },
+	},
+	{
+		name: "for", width: 8,
 		text:  func(v *rankView) string { return sinceText(v.longest()) },
-		value: func(v *rankView) float64 { return since(v.longest()) }},
-	{name: "call", left: true, least: true,
+		value: func(v *rankView) float64 { return since(v.longest()) },
+	},
+	{
+		name: "call", left: true, least: true,
 		text:  func(v *rankView) string { return callText(v.Rank) },
-		value: func(*rankView) float64 { return 0 }},
+		value: func(*rankView) float64 { return 0 },
+	},
 }
 
 // urgency is the states, the most urgent last.

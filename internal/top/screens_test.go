@@ -184,8 +184,10 @@ func (s *script) command(l string) {
 	s.flush()
 	switch words[0] {
 	case "new":
-		s.m = NewModel(Options{Job: set.text("job", ""), Sort: set.text("sort", ""), Filter: set.text("filter", ""), Interval: time.Duration(set.ns("interval")),
-			Color: set.text("color", "") != "", ASCII: set.text("ascii", "") != "", Location: time.UTC}).Resize(s.m.width, s.m.height)
+		s.m = NewModel(Options{
+			Job: set.text("job", ""), Sort: set.text("sort", ""), Filter: set.text("filter", ""), Interval: time.Duration(set.ns("interval")),
+			Color: set.text("color", "") != "", ASCII: set.text("ascii", "") != "", Location: time.UTC,
+		}).Resize(s.m.width, s.m.height)
 	case "size":
 		s.m = s.m.Resize(set.whole(0), set.whole(1))
 	case "keys":
@@ -202,9 +204,11 @@ func (s *script) command(l string) {
 			s.reading.Problems = []string{set.values["problem"]}
 		}
 		if !s.reading.Gone || s.reading.Result != "" {
-			s.reading.Snapshot = &Snapshot{At: start.Add(time.Duration(set.ns("at"))), Job: Job{ID: set.text("id", "4711"),
+			s.reading.Snapshot = &Snapshot{At: start.Add(time.Duration(set.ns("at"))), Job: Job{
+				ID:      set.text("id", "4711"),
 				Command: set.text("command", "/opt/heat/bin/heat -n 2048"), MPI: "Open MPI v4.1.4, package: Debian", Nodes: 1, Worlds: 1,
-				State: set.text("state", report.StateRunning), Missing: int(set.number("missing", 0)), WorldSize: 8, WallNS: set.ns("at"), IdleNS: set.ns("idle")}}
+				State: set.text("state", report.StateRunning), Missing: int(set.number("missing", 0)), WorldSize: 8, WallNS: set.ns("at"), IdleNS: set.ns("idle"),
+			}}
 		}
 	default:
 		s.t.Fatalf("no command %q", l)
@@ -216,8 +220,10 @@ func (s *script) row(word string, set settings) {
 	shot := s.reading.Snapshot
 	switch word {
 	case "rank":
-		r := Rank{ID: RankID{"w", set.whole(0), "node1", uint32(set.number("pid", uint64(4000+set.whole(0))))}, State: set.others[1],
-			WallNS: set.ns("wall"), BusyNS: set.ns("busy"), Calls: set.number("calls", 0), Bytes: set.number("bytes", 0)}
+		r := Rank{
+			ID: RankID{"w", set.whole(0), "node1", uint32(set.number("pid", uint64(4000+set.whole(0))))}, State: set.others[1],
+			WallNS: set.ns("wall"), BusyNS: set.ns("busy"), Calls: set.number("calls", 0), Bytes: set.number("bytes", 0),
+		}
 		if name := set.values["in"]; name != "" {
 			r.In = []Call{{Name: name, Place: set.text("at", "heat.c:179 (relax in main)"), Comm: "MPI_COMM_WORLD", Peer: -1, Tag: -1, SinceNS: set.ns("for"), Thread: 7}}
 		}
@@ -246,13 +252,17 @@ func (s *script) row(word string, set settings) {
 			s.reading.Lateness.Caused[LateRank{"w", set.whole(0)}] = part
 			return
 		}
-		s.reading.Lateness.Places = append(s.reading.Lateness.Places, LatePlace{Name: set.others[0], Place: set.text("at", "heat.c:179 (relax in main)"),
-			Comm: "MPI_COMM_WORLD", Calls: set.number("calls", 0), WaitingNS: set.ns("waiting"), SpreadNS: 4_000_000, Last: int(set.number("last", 1)), LastShare: 0.74})
+		s.reading.Lateness.Places = append(s.reading.Lateness.Places, LatePlace{
+			Name: set.others[0], Place: set.text("at", "heat.c:179 (relax in main)"),
+			Comm: "MPI_COMM_WORLD", Calls: set.number("calls", 0), WaitingNS: set.ns("waiting"), SpreadNS: 4_000_000, Last: int(set.number("last", 1)), LastShare: 0.74,
+		})
 	case "detail":
 		s.reading.Detail = detail(s.m.oneID, start.Add(time.Duration(set.ns("at"))), set.number("calls", 1000), set.number("bytes", 1<<20))
 	case "job":
-		s.reading.Jobs = append(s.reading.Jobs, Found{ID: set.others[0], Path: "/dev/shm/mpitrace-0/" + set.others[0], Command: set.text("command", "/opt/heat/bin/heat -n 2048"),
-			Ranks: int(set.number("ranks", 4)), Alive: int(set.number("alive", 4)), Unreadable: int(set.number("unreadable", 0)), Start: start})
+		s.reading.Jobs = append(s.reading.Jobs, Found{
+			ID: set.others[0], Path: "/dev/shm/mpitrace-0/" + set.others[0], Command: set.text("command", "/opt/heat/bin/heat -n 2048"),
+			Ranks: int(set.number("ranks", 4)), Alive: int(set.number("alive", 4)), Unreadable: int(set.number("unreadable", 0)), Start: start,
+		})
 	case "nojobs":
 	default:
 		s.t.Fatalf("no row %q", word)
@@ -307,8 +317,10 @@ func large(n int, at time.Time) []Rank {
 	out := make([]Rank, n)
 	for i := range out {
 		rank := uint64(i)
-		out[i] = Rank{ID: RankID{"w", i, "node1", uint32(4000 + i)}, State: report.StateRunning, WallNS: seconds * 1e9,
-			BusyNS: seconds * 1e7 * (rank * 7 % 100), Calls: seconds * (1000 + rank), Bytes: seconds * rank * 4096}
+		out[i] = Rank{
+			ID: RankID{"w", i, "node1", uint32(4000 + i)}, State: report.StateRunning, WallNS: seconds * 1e9,
+			BusyNS: seconds * 1e7 * (rank * 7 % 100), Calls: seconds * (1000 + rank), Bytes: seconds * rank * 4096,
+		}
 		if i%3 == 0 {
 			out[i].In = []Call{{Name: "MPI_Allreduce", Place: "heat.c:179 (relax in main)", Peer: -1, Tag: -1, SinceNS: rank * 1000}}
 		}

@@ -133,9 +133,11 @@ func gone(job string, err error) bool {
 }
 
 func snapshotOf(r *report.Report, at time.Time) *Snapshot {
-	out := &Snapshot{At: at, Problems: r.Problems, Job: Job{ID: r.Job.ID, Command: r.Job.Command, MPI: r.Job.MPI, State: r.Job.State,
+	out := &Snapshot{At: at, Problems: r.Problems, Job: Job{
+		ID: r.Job.ID, Command: r.Job.Command, MPI: r.Job.MPI, State: r.Job.State,
 		Nodes: len(r.Job.Nodes), WorldSize: r.Job.WorldSize, Missing: len(r.Job.MissingRanks), Worlds: len(r.Job.Worlds),
-		WallNS: r.Job.WallNS, IdleNS: r.Job.IdleNS}}
+		WallNS: r.Job.WallNS, IdleNS: r.Job.IdleNS,
+	}}
 	for _, rank := range r.Ranks {
 		row := Rank{ID: idOf(rank), State: rank.State, WallNS: rank.WallNS, BusyNS: rank.BusyNS, Calls: rank.Calls, Bytes: rank.Bytes}
 		for i := range rank.Current {
