@@ -13,7 +13,7 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils chromium
+	iproute2 util-linux git xz-utils binutils chromium tmux
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -36,7 +36,8 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps findings \
+	deps-build deps-demo deps-test bench-overhead bench-report bench-top conformance realapps \
+	findings \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -55,6 +56,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
+	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
 build: $(BUILD)/libmpishim.so command
@@ -179,6 +181,12 @@ bench-report:
 	$(GO) test ./report/page -run '^$$' -bench Page -benchtime 3x
 	$(call need,chromium)
 	$(GO) test ./report/page -run '^$$' -bench Interactive -benchtime 5x
+
+# mpitrace top on synthetic jobs: percent of one core at 128 ranks and 5 s
+# between refreshes, and what one refresh takes of up to 4,096 ranks.
+bench-top:
+	$(GO) test ./internal/top -run '^$$' -bench Top -benchtime 1x -count 3
+	$(GO) test ./internal/top -run '^$$' -bench Refresh -benchtime 5x
 
 # ---- install ----
 

@@ -42,7 +42,9 @@ func (b *builder) finish() {
 	b.finishMatrices()
 	b.sortRows()
 	b.finishJob()
-	b.finishMeasured()
+	if !b.options.TotalsOnly {
+		b.finishMeasured()
+	}
 	b.findStuck()
 	r.Job.State = b.jobState()
 	r.Findings = append(r.Findings, b.findings()...)

@@ -16,6 +16,10 @@ type Options struct {
 	Ranks  Ranges // world ranks to look at; nil: all
 	Detail bool   // keep functions and peers of each rank, as JSON wants them
 	Pairs  int    // how many of the heaviest pairs to keep; at least 64
+	// TotalsOnly leaves away all but ranks, calls in progress, and the totals of
+	// functions and places: what a live view reads again and again. Of segments in
+	// shared memory the rest is not even read.
+	TotalsOnly bool
 	// Symbols finds source lines; nil: a new one for this report.
 	Symbols *symbols.Resolver
 	// Matrix keeps the messages between all ranks, in at most 512 groups of
@@ -41,12 +45,16 @@ type Options struct {
 func Load(path string, options Options) (*Report, error) {
 	b := newBuilder(options)
 	b.path = path
+	var kinds []uint32 // all
+	if options.TotalsOnly {
+		kinds = totalsKinds
+	}
 	result, err := segment.WalkResult(path, func(s *segment.Segment) error {
 		if b.wants(s) {
 			b.add(s)
 		}
 		return nil
-	})
+	}, kinds...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +62,17 @@ func Load(path string, options Options) (*Report, error) {
 		return nil, fmt.Errorf("%s: none of the ranks asked for has data", path)
 	}
 	b.report.Problems = result.Problems
-	b.addTrace()
+	if !options.TotalsOnly {
+		b.addTrace()
+	}
 	b.readJob(result.Job)
 	b.learnSymbols(result.Symbols)
 	b.finish()
 	return b.report, nil
 }
+
+// totalsKinds is the sections that TotalsOnly needs.
+var totalsKinds = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindModules, segment.SectionKindComms}
 
 // builder adds segments up.
 type builder struct {
@@ -158,6 +171,7 @@ type local struct {
 	raw     []segment.RawComm
 	comm    []*Comm // by entry of COMMS
 	threads []segment.Thread
+	busyNS  map[uint32]uint64        // MPI time of completed calls by shard
 	ranks   map[uint32]*RankFunction // with Detail only
 }
 
@@ -170,14 +184,16 @@ func (b *builder) add(s *segment.Segment) {
 	b.addModules(l)
 	b.addPhases(l)
 	b.addSites(l)
-	b.addFunctions(l)
-	b.addPeers(l)
 	b.addComms(l)
-	b.addTypes(l)
 	b.addCurrent(l)
 	b.note(l)
 	b.addOwn(l)
-	b.addMeasured(l)
+	b.addFunctions(l)
+	if !b.options.TotalsOnly {
+		b.addPeers(l)
+		b.addTypes(l)
+		b.addMeasured(l)
+	}
 	if rate := h.NS(1 << 20); rate > 0 {
 		b.resolution = max(b.resolution, float64(rate)/(1<<20)*float64(min(h.ClockResolutionTicks, 1<<30)))
 	}

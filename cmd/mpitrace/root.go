@@ -80,6 +80,7 @@ func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newRunCommand(),
 		newReportCommand(),
+		newTopCommand(),
 		newDiffCommand(),
 		newAdviseCommand(),
 		newPackCommand(),

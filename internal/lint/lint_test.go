@@ -32,6 +32,8 @@ var goArrows = []struct{ from, to, why string }{
 	{"reusetrack", "report", "measurement knows nothing of how it is shown"},
 	{"internal/advise", "report", "advice is made of figures, not of tables"},
 	{"internal/launch", "report", "a job must start and end without its report"},
+	{"internal/top", "internal/launch", "watching a job needs no launcher"},
+	{"report", "internal/top", "a report is made where there is no terminal"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
