@@ -144,6 +144,9 @@ func (b *builder) finishArrivals() {
 	})
 	b.report.Clocks = clocksOf(result.Clocks)
 	b.finishMessages(&result.Messages)
+	if b.options.visit != nil {
+		b.found = result
+	}
 	b.arrivals = nil // holds all samples
 }
 
