@@ -82,6 +82,7 @@ func subcommands() []*cobra.Command {
 		newReportCommand(),
 		newDiffCommand(),
 		newAdviseCommand(),
+		newExportCommand(),
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),
