@@ -13,7 +13,8 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils chromium tmux
+	iproute2 util-linux git xz-utils binutils chromium tmux \
+	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -59,7 +60,17 @@ help:
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
-build: $(BUILD)/libmpishim.so command
+# mpitrace-otf2 is built where the OTF2 library is (libopen-trace-format2-dev).
+OTF2 := $(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2)
+
+build: $(BUILD)/libmpishim.so command $(OTF2)
+
+$(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
+		-Wmissing-prototypes -Werror $(shell otf2-config --cflags) -o $@.new \
+		c/otf2/*.c $(shell otf2-config --ldflags) $(shell otf2-config --libs)
+	mv $@.new $@
 
 command:
 	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
@@ -193,6 +204,7 @@ bench-top:
 install: build
 	install -D -m 755 $(BUILD)/mpitrace $(DESTDIR)$(PREFIX)/bin/mpitrace
 	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
+	test -z "$(OTF2)" || install -D -m 755 $(OTF2) $(DESTDIR)$(PREFIX)/libexec/mpitrace/mpitrace-otf2
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \

@@ -154,6 +154,9 @@ func (b *builder) finishArrivals() {
 	b.finishRasters(result, sources)
 	b.report.Clocks = clocksOf(result.Clocks)
 	b.finishMessages(&result.Messages)
+	if b.options.visit != nil {
+		b.found = result
+	}
 	b.arrivals = nil // holds all samples
 }
 

@@ -37,6 +37,10 @@ type Options struct {
 	Costs *reusetrack.Costs
 	// placesOnly: of traces only the places matter, not the messages.
 	placesOnly bool
+	// untraced: trace files are left alone.
+	untraced bool
+	// visit sees every segment that the report is made of.
+	visit func(*segment.Segment)
 }
 
 // Load reads a result (a directory, a packed file, or the job directory of a
@@ -44,31 +48,41 @@ type Options struct {
 // could not be read of the rest is in Problems.
 func Load(path string, options Options) (*Report, error) {
 	b := newBuilder(options)
+	if err := b.load(path); err != nil {
+		return nil, err
+	}
+	return b.report, nil
+}
+
+func (b *builder) load(path string) error {
 	b.path = path
 	var kinds []uint32 // all
-	if options.TotalsOnly {
+	if b.options.TotalsOnly {
 		kinds = totalsKinds
 	}
 	result, err := segment.WalkResult(path, func(s *segment.Segment) error {
 		if b.wants(s) {
 			b.add(s)
+			if b.options.visit != nil {
+				b.options.visit(s)
+			}
 		}
 		return nil
 	}, kinds...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(b.report.Ranks) == 0 {
-		return nil, fmt.Errorf("%s: none of the ranks asked for has data", path)
+		return fmt.Errorf("%s: none of the ranks asked for has data", path)
 	}
 	b.report.Problems = result.Problems
-	if !options.TotalsOnly {
+	if !b.options.TotalsOnly && !b.options.untraced {
 		b.addTrace()
 	}
 	b.readJob(result.Job)
 	b.learnSymbols(result.Symbols)
 	b.finish()
-	return b.report, nil
+	return nil
 }
 
 // totalsKinds is the sections that TotalsOnly needs.

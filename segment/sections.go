@@ -106,6 +106,15 @@ func (s *Segment) Reuse() []RawReuse { return rows[RawReuse](s, SectionKindReuse
 // Events is the end of the trace that is not in the trace file yet.
 func (s *Segment) Events() []RawEvent { return rows[RawEvent](s, SectionKindEvents) }
 
+// EachEvents calls f with the Events of each shard that has any.
+func (s *Segment) EachEvents(f func(shard uint32, events []RawEvent)) {
+	for i := range s.sections {
+		if sec := &s.sections[i]; sec.Kind == SectionKindEvents && sec.Used > 0 {
+			f(sec.Shard, decode[RawEvent](nil, s.data[sec.Offset:], int(sec.EntryBytes), int(sec.Used)))
+		}
+	}
+}
+
 // CommTotals is the totals by communicator, summed over shards: entry i
 // belongs to entry i of Comms.
 func (s *Segment) CommTotals() []RawTotal { return s.totals(SectionKindCommTotals) }

@@ -83,6 +83,7 @@ func subcommands() []*cobra.Command {
 		newTopCommand(),
 		newDiffCommand(),
 		newAdviseCommand(),
+		newExportCommand(),
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),

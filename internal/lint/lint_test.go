@@ -26,6 +26,10 @@ var goArrows = []struct{ from, to, why string }{
 	{"report", "internal/launch", "reporting works where nothing can be launched"},
 	{"report", "report/page", "the model knows nothing of the page that is made from it"},
 	{"report", "cmd", "commands use packages, never the other way round"},
+	{"report", "report/timeline", "a report is complete without its exports"},
+	{"report/timeline", "report/timeline/export", "the timeline knows no format"},
+	{"report/timeline/tables", "report/timeline/perfetto", "formats do not know each other"},
+	{"internal/extsort", "segment", "sorting knows nothing of what is sorted"},
 	{"arrival", "report", "measurement knows nothing of how it is shown"},
 	{"arrival", "reusetrack", "siblings do not know each other"},
 	{"reusetrack", "arrival", "siblings do not know each other"},
@@ -61,6 +65,7 @@ var cMay = map[string][]string{
 	"probe":   {"include", "probe"},
 	"gen":     {"include", "gen", "pmpi"},
 	"pmpi":    {"include", "probe", "abi", "gen", "pmpi"},
+	"otf2":    {"otf2"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
