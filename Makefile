@@ -9,17 +9,22 @@ GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
+# No path of this machine, so that every build of a commit is the same; without
+# symbol tables, which stack traces and profiles of Go do not need.
+GO_FLAGS := -trimpath -buildvcs=false -ldflags='-s -w'
+
 # What the targets need of Debian. The Go toolchain is taken as given.
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils
+	iproute2 util-linux git xz-utils binutils \
+	bash-completion zsh fish man-db mandoc
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
 # Only exports.map leaves the library; libgcc's unwinder is linked in, so that
 # no library is added to the processes it is preloaded into.
-SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
+SHIM_CFLAGS := -std=gnu11 -ffile-prefix-map=$(CURDIR)=. -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
 	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
 	-Wl,--no-undefined -Wl,--version-script=c/gen/exports.map \
@@ -35,7 +40,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
-.PHONY: all build command demo test check c-test generate install clean help \
+.PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
 	pass-table test-slurm test-arm64
 
@@ -54,12 +59,14 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report'
-	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
+	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
+	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
+	@echo 'make test-package    the packages in clean systems (needs root and the network)'
 
 build: $(BUILD)/libmpishim.so command
 
 command:
-	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
+	CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
@@ -70,7 +77,7 @@ $(BUILD)/obj/%.o: %.c
 	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -MMD -c -o $@ $<
 $(BUILD)/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -c -o $@ $<
+	$(CC) $(CFLAGS) -ffile-prefix-map=$(CURDIR)=. -fPIC -c -o $@ $<
 
 # The same source once per ABI; prototypes of wrappers are in no header.
 PER_ABI_CFLAGS = $(SHIM_CFLAGS) -Wno-missing-prototypes
@@ -173,19 +180,7 @@ bench-overhead: deps-test build
 bench-report:
 	$(GO) test ./report -run '^$$' -bench Report -benchtime 3x
 
-# ---- install ----
-
-install: build
-	install -D -m 755 $(BUILD)/mpitrace $(DESTDIR)$(PREFIX)/bin/mpitrace
-	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(BUILD)/mpitrace completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mpitrace
-	$(BUILD)/mpitrace completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mpitrace
-	$(BUILD)/mpitrace completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/mpitrace.fish
+include packaging/packaging.mk
 
 clean:
 	rm -rf $(BUILD)
