@@ -5,12 +5,13 @@
 BUILD   := build
 CC      := gcc
 CFLAGS  ?= -O2 -g
+NO_PATH := -ffile-prefix-map=$(CURDIR)=.
 GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
-# No path of this machine, so that every build of a commit is the same; without
-# symbol tables, which stack traces and profiles of Go do not need.
+# No path of this machine (NO_PATH for C), so that every build of a commit is the
+# same; without symbol tables, which stack traces and profiles of Go do not need.
 GO_FLAGS := -trimpath -buildvcs=false -ldflags='-s -w'
 
 # What the targets need of Debian. The Go toolchain is taken as given.
@@ -24,7 +25,7 @@ DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-use
 
 # Only exports.map leaves the library; libgcc's unwinder is linked in, so that
 # no library is added to the processes it is preloaded into.
-SHIM_CFLAGS := -std=gnu11 -ffile-prefix-map=$(CURDIR)=. -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
+SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
 	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
 	-Wl,--no-undefined -Wl,--version-script=c/gen/exports.map \
@@ -74,20 +75,20 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) $(SHIM_CFLAGS) -MMD -c -o $@ $<
 $(BUILD)/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -ffile-prefix-map=$(CURDIR)=. -fPIC -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) -fPIC -c -o $@ $<
 
 # The same source once per ABI; prototypes of wrappers are in no header.
 PER_ABI_CFLAGS = $(SHIM_CFLAGS) -Wno-missing-prototypes
 $(BUILD)/obj/openmpi/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
 		-MMD -c -o $@ $<
 $(BUILD)/obj/mpich/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
 		-MMD -c -o $@ $<
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

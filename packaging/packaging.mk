@@ -32,7 +32,7 @@ manual:
 	$(SELF) completion bash >$(BUILD)/completions/mpitrace
 	$(SELF) completion zsh >$(BUILD)/completions/_mpitrace
 	$(SELF) completion fish >$(BUILD)/completions/mpitrace.fish
-	sh packaging/licenses ./cmd/mpitrace >$(BUILD)/third-party-licenses.txt
+	GO='$(GO)' sh packaging/licenses ./cmd/mpitrace >$(BUILD)/third-party-licenses.txt
 
 stage: build manual
 	BUILD='$(BUILD)' VERSION='$(VERSION)' STRIP='$(STRIP)' sh packaging/stage $(STAGE)

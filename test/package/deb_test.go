@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/version"
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 var glibcVersion = regexp.MustCompile(`GLIBC_2\.(\d+)\b`)
@@ -39,6 +40,7 @@ func debFile(t *testing.T) string { return packageFile(t, runtime.GOARCH+".deb")
 
 // TestDeb looks into the Debian package without installing it.
 func TestDeb(t *testing.T) {
+	mpijob.Need(t, mpijob.Tools("dpkg binutils", "dpkg-deb", "objdump"))
 	makeTarget(t, "deb")
 	deb := debFile(t)
 	library := must(t, "", nil, "objdump", "-T", top+"/build/libmpishim.so")

@@ -2,9 +2,9 @@ package packagetest
 
 import (
 	"debug/elf"
-	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -235,12 +235,31 @@ func TestList(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want %q", line, out.Status, out.Stderr, want)
 		}
 	}
-	good := fmt.Sprintf("# comment\n\nshare data packaging/files:$VERSION.txt\n")
+	const good = "# comment\n\nshare data packaging/files:$VERSION.txt\n"
 	if err := os.WriteFile(dir+"/packaging/files", []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	must(t, dir, []string{"BUILD=b", "VERSION=1", "STRIP=strip"}, "sh", stage, dir+"/out")
 	if got := files(t, dir+"/out"); !slices.Equal(got, []string{"share/1.txt"}) {
 		t.Errorf("staged: %q", got)
+	}
+}
+
+// TestSpackRecipe: the recipe is Python, and asks for the Go that go.mod does.
+func TestSpackRecipe(t *testing.T) {
+	mpijob.Need(t, mpijob.Tools("python3", "python3"))
+	recipe := top + "/packaging/spack/package.py"
+	must(t, "", nil, "python3", "-c", "import ast, sys; ast.parse(open(sys.argv[1]).read())", recipe)
+	text, err := os.ReadFile(recipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(top + "/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	if m == nil || !strings.Contains(string(text), `depends_on("go@`+string(m[1])+`:", type="build")`) {
+		t.Errorf("go.mod says %q, the recipe is\n%s", m, text)
 	}
 }
