@@ -245,6 +245,31 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestRunningJob: a new library is a new file, so that a job which has the old one
+// mapped keeps it whole.
+func TestRunningJob(t *testing.T) {
+	copied := filepath.Join(t.TempDir(), "copy")
+	makeTarget(t, "install", "PREFIX="+copied)
+	path := copied + "/lib/mpitrace/libmpishim.so"
+	mapped, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mapped.Close()
+	makeTarget(t, "install", "PREFIX="+copied)
+	old, err := mapped.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(old, now) || old.Size() != now.Size() {
+		t.Errorf("written over: %d bytes, now %d", old.Size(), now.Size())
+	}
+}
+
 // TestSpackRecipe: the recipe is Python, and asks for the Go that go.mod does.
 func TestSpackRecipe(t *testing.T) {
 	mpijob.Need(t, mpijob.Tools("python3", "python3"))
