@@ -43,10 +43,11 @@ install: stage
 uninstall: stage
 	sh packaging/uninstall $(STAGE) '$(DESTDIR)$(PREFIX)'
 
+# other systems than Debian bring these tools in packages of other names
 deps-deb:
-	$(call need,$(DEPS_DEB))
+	$(if $(shell command -v dpkg-deb),,$(call need,$(DEPS_DEB)))
 deps-rpm:
-	$(call need,$(DEPS_RPM))
+	$(if $(shell command -v rpmbuild),,$(call need,$(DEPS_RPM)))
 deps-package:
 	$(call need,$(DEPS_PACKAGE))
 
