@@ -5,15 +5,21 @@
 BUILD   := build
 CC      := gcc
 CFLAGS  ?= -O2 -g
+NO_PATH := -ffile-prefix-map=$(CURDIR)=.
 GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
+
+# No path of this machine (NO_PATH for C), so that every build of a commit is the
+# same; without symbol tables, which stack traces and profiles of Go do not need.
+GO_FLAGS := -trimpath -buildvcs=false -ldflags='-s -w'
 
 # What the targets need of Debian. The Go toolchain is taken as given.
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
+	bash-completion zsh fish man-db mandoc \
 	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
@@ -36,7 +42,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
-.PHONY: all build command demo test check c-test generate install clean help \
+.PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-report bench-top conformance realapps \
 	findings \
 	pass-table test-slurm test-arm64
@@ -58,10 +64,14 @@ help:
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
-	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
+	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
+	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
+	@echo 'make test-package    the packages in clean systems (needs root and the network)'
 
-# mpitrace-otf2 is built where the OTF2 library is (libopen-trace-format2-dev).
-OTF2 := $(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2)
+# mpitrace-otf2 is built where the OTF2 library is (libopen-trace-format2-dev),
+# and for the same processor.
+OTF2 := $(if $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu),\
+	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
 
 build: $(BUILD)/libmpishim.so command $(OTF2)
 
@@ -73,7 +83,7 @@ $(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
 	mv $@.new $@
 
 command:
-	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
+	CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
@@ -81,20 +91,20 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) $(SHIM_CFLAGS) -MMD -c -o $@ $<
 $(BUILD)/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) -fPIC -c -o $@ $<
 
 # The same source once per ABI; prototypes of wrappers are in no header.
 PER_ABI_CFLAGS = $(SHIM_CFLAGS) -Wno-missing-prototypes
 $(BUILD)/obj/openmpi/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
 		-MMD -c -o $@ $<
 $(BUILD)/obj/mpich/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
 		-MMD -c -o $@ $<
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
@@ -199,20 +209,7 @@ bench-top:
 	$(GO) test ./internal/top -run '^$$' -bench Top -benchtime 1x -count 3
 	$(GO) test ./internal/top -run '^$$' -bench Refresh -benchtime 5x
 
-# ---- install ----
-
-install: build
-	install -D -m 755 $(BUILD)/mpitrace $(DESTDIR)$(PREFIX)/bin/mpitrace
-	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
-	test -z "$(OTF2)" || install -D -m 755 $(OTF2) $(DESTDIR)$(PREFIX)/libexec/mpitrace/mpitrace-otf2
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(BUILD)/mpitrace completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mpitrace
-	$(BUILD)/mpitrace completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mpitrace
-	$(BUILD)/mpitrace completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/mpitrace.fish
+include packaging/packaging.mk
 
 clean:
 	rm -rf $(BUILD)
