@@ -58,6 +58,16 @@ func (d *device) Deregister(h Handle) {
 // pages writes a range in pages.
 func pages(start, end uint64) string { return fmt.Sprintf("[%d,%d)", start/page, end/page) }
 
+// threads is a front with the threads' side of it.
+type threads interface {
+	Front
+	// take is what a thread does: a reference and how to give it back, or nil
+	// and whether the page is now asked for that was not before.
+	take(g *Generations, addr, length uint64) (r *Region, give func(), ask bool)
+	// breached returns the first breach of Front's contract.
+	breached() string
+}
+
 // table is a front for one thread: what c/regcache does, without its speed.
 type table struct {
 	slots  map[int]*seat
@@ -113,18 +123,18 @@ func (t *table) Drained(r *Region) bool { return t.slots[r.Slot()].refs == 0 }
 func (t *table) Forget(addr uint64)     { delete(t.asked, addr/page) }
 func (t *table) ForgetAll()             { clear(t.asked) }
 
-// take is what a thread does: a reference, or nil and the page is asked for;
-// ask says that it was not asked for already.
-func (t *table) take(g *Generations, addr, length uint64) (s *seat, ask bool) {
+func (t *table) breached() string { return t.wrong }
+
+func (t *table) take(g *Generations, addr, length uint64) (*Region, func(), bool) {
 	r := t.points[addr/page]
 	if r != nil && r.start <= addr && addr+length <= r.end && g.Sum(r.start, r.end) == r.generation {
 		if s := t.slots[r.Slot()]; s != nil && s.region == r && !s.revoked {
 			s.refs++
 			s.taken++
-			return s, false
+			return r, func() { s.refs-- }, false
 		}
 	}
-	ask = !t.asked[addr/page]
+	ask := !t.asked[addr/page]
 	t.asked[addr/page] = true
-	return nil, ask
+	return nil, nil, ask
 }

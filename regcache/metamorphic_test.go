@@ -17,7 +17,7 @@ type world struct {
 	stream   []byte
 	core     *Core
 	device   *device
-	front    *table
+	front    threads
 	watched  *Generations
 	none     bool
 	versions [worldPages]uint32
@@ -32,7 +32,7 @@ type world struct {
 // hold is a reference, of the cache or of the front.
 type hold struct {
 	region *Region
-	seat   *seat
+	give   func()
 }
 
 const (
@@ -40,7 +40,8 @@ const (
 	worldBase  = 7 * bucketSize
 )
 
-func newWorld(t testing.TB, stream []byte) *world {
+// newWorld makes a world of the first bytes of the stream; most have a front.
+func newWorld(t testing.TB, stream []byte, newFront func() (threads, *Generations)) *world {
 	w := &world{t: t, stream: stream, device: newDevice(), watched: new(Generations), pinned: map[uint64][]uint32{}}
 	w.max = (4 + uint64(w.byte()%64)) * page
 	w.regions = 1 + w.byte()%20
@@ -49,7 +50,7 @@ func newWorld(t testing.TB, stream []byte) *world {
 	}
 	o := Options{Registrar: w, PageSize: page, MaxBytes: w.max, MaxRegions: w.regions, Generations: w.generations}
 	if w.byte()%4 > 0 {
-		w.front = newTable()
+		w.front, w.watched = newFront()
 		o.Front = w.front
 	}
 	var err error
@@ -93,7 +94,7 @@ func (w *world) Register(addr, length uint64) (Handle, error) {
 
 func (w *world) Deregister(h Handle) {
 	for _, hold := range w.held {
-		if hold.region != nil && hold.region.Handle() == h || hold.seat != nil && hold.seat.region.Handle() == h {
+		if hold.region.Handle() == h {
 			w.t.Errorf("handle %d is deregistered while it is held", h.ID)
 		}
 	}
@@ -129,11 +130,7 @@ func (w *world) change() {
 		return
 	}
 	for _, h := range w.held {
-		r := h.region
-		if r == nil {
-			r = h.seat.region
-		}
-		if overlaps(addr, length, [][2]uint64{{r.start, r.end}}) {
+		if overlaps(addr, length, [][2]uint64{{h.region.start, h.region.end}}) {
 			return
 		}
 	}
@@ -217,7 +214,12 @@ func (w *world) acquire() {
 		w.t.Fatal(err)
 	}
 	w.right(r, addr, length)
-	w.held = append(w.held, hold{region: r})
+	give := func() {
+		if err := w.core.Release(r); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.held = append(w.held, hold{r, give})
 	if w.none {
 		return
 	}
@@ -227,18 +229,14 @@ func (w *world) acquire() {
 	if again != r || err != nil {
 		w.t.Fatalf("%v was just handed out, now: %v, %v", r, again, err)
 	}
-	w.held = append(w.held, hold{region: again})
+	w.held = append(w.held, hold{r, give})
 }
 
 // refused checks that there was a reason.
 func (w *world) refused(e *Refusal) {
 	held := map[uint64]uint64{} // handle → bytes
 	for _, h := range w.held {
-		r := h.region
-		if r == nil {
-			r = h.seat.region
-		}
-		held[r.Handle().ID] = r.End() - r.Start()
+		held[h.region.Handle().ID] = h.region.bytes()
 	}
 	var bytes uint64
 	for _, n := range held {
@@ -267,10 +265,10 @@ func (w *world) take() {
 	if overlaps(addr, length, w.leaving) {
 		return
 	}
-	s, ask := w.front.take(w.watched, addr, length)
-	if s != nil {
-		w.right(s.region, addr, length)
-		w.held = append(w.held, hold{seat: s})
+	r, give, ask := w.front.take(w.watched, addr, length)
+	if r != nil {
+		w.right(r, addr, length)
+		w.held = append(w.held, hold{r, give})
 		return
 	}
 	if !ask {
@@ -284,22 +282,18 @@ func (w *world) take() {
 		return
 	}
 	w.gone()
-	if s, _ = w.front.take(w.watched, addr, length); s == nil && w.watched.Sum(addr, addr+length) == since {
+	if r, give, _ = w.front.take(w.watched, addr, length); r == nil && w.watched.Sum(addr, addr+length) == since {
 		w.t.Fatalf("%#x, %d bytes were promoted and are not in the front", addr, length)
-	} else if s != nil {
-		w.right(s.region, addr, length)
-		w.held = append(w.held, hold{seat: s})
+	} else if r != nil {
+		w.right(r, addr, length)
+		w.held = append(w.held, hold{r, give})
 	}
 }
 
 func (w *world) release(i int) {
 	h := w.held[i]
 	w.held = slices.Delete(w.held, i, i+1)
-	if h.seat != nil {
-		h.seat.refs--
-	} else if err := w.core.Release(h.region); err != nil {
-		w.t.Fatal(err)
-	}
+	h.give()
 }
 
 func (w *world) invariants() {
@@ -309,8 +303,8 @@ func (w *world) invariants() {
 		w.t.Fatalf("%d bytes in %d regions are registered, the cache says %d in %d", w.device.bytes, len(w.device.registered), stats.PinnedBytes, stats.Regions)
 	case stats.PinnedBytes > w.max || stats.Regions > uint64(w.regions):
 		w.t.Fatalf("%d bytes in %d regions: beyond the budget of %d and %d", stats.PinnedBytes, stats.Regions, w.max, w.regions)
-	case w.front != nil && w.front.wrong != "":
-		w.t.Fatal(w.front.wrong)
+	case w.front != nil && w.front.breached() != "":
+		w.t.Fatal(w.front.breached())
 	case w.core.lru.Len() != len(w.core.index):
 		w.t.Fatalf("%d regions in order of use, %d in order of addresses", w.core.lru.Len(), len(w.core.index))
 	}
@@ -357,12 +351,7 @@ func TestMetamorphic(t *testing.T) {
 	const worlds, bytes = 300, 8000
 	var total Stats
 	for seed := range uint64(worlds) {
-		stream := make([]byte, bytes)
-		random := rand.New(rand.NewPCG(seed, 1))
-		for i := range stream {
-			stream[i] = byte(random.Uint32())
-		}
-		w := newWorld(t, stream)
+		w := newWorld(t, randomBytes(rand.New(rand.NewPCG(seed, 1)), bytes), newFake)
 		w.play()
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -380,6 +369,16 @@ func TestMetamorphic(t *testing.T) {
 	}
 }
 
+func randomBytes(random *rand.Rand, n int) []byte {
+	stream := make([]byte, n)
+	for i := range stream {
+		stream[i] = byte(random.Uint32())
+	}
+	return stream
+}
+
+func newFake() (threads, *Generations) { return newTable(), new(Generations) }
+
 func (s *Stats) add(o Stats) {
 	s.Hits += o.Hits
 	s.Merges += o.Merges
@@ -392,5 +391,5 @@ func (s *Stats) add(o Stats) {
 
 func FuzzCore(f *testing.F) {
 	f.Add([]byte("\x10\x05\x01\x01 some requests, some changes, and what is held"))
-	f.Fuzz(func(t *testing.T, stream []byte) { newWorld(t, stream).play() })
+	f.Fuzz(func(t *testing.T, stream []byte) { newWorld(t, stream, newFake).play() })
 }

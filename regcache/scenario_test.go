@@ -120,10 +120,10 @@ func (s *scenario) acquire(d *datadriven.TestData) {
 // served at once.
 func (s *scenario) take(d *datadriven.TestData) {
 	at, length := s.arg(d, "at", 0), s.arg(d, "length", page)
-	seat, ask := s.front.take(&s.watched, at, length)
-	if seat != nil {
-		s.say("%s from the front", pages(seat.region.start, seat.region.end))
-		s.held[d.CmdArgs[0].Key] = func() error { seat.refs--; return nil }
+	r, give, ask := s.front.take(&s.watched, at, length)
+	if r != nil {
+		s.say("%s from the front", pages(r.start, r.end))
+		s.held[d.CmdArgs[0].Key] = func() error { give(); return nil }
 		return
 	}
 	s.say("not now")
