@@ -36,7 +36,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
+	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report conformance realapps \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -53,6 +53,7 @@ help:
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
+	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
@@ -168,6 +169,9 @@ test-arm64:
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
+
+bench-regcache: deps-build
+	$(GO) run ./bench/regcache
 
 # Results of 1,024, 4,096 and 16,384 ranks into a report: time and memory.
 bench-report:

@@ -121,14 +121,37 @@ func TestMergeCost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.bytes() > bucketSize {
-				t.Errorf("%s: %v is larger than a bucket", name, r)
+			if r.bytes() > smallMerge {
+				t.Errorf("%s: %v is larger than 64 KiB", name, r)
 			}
 			_ = c.Release(r)
 		}
-		if d.total > 10*n*page {
+		if d.total > 5*n*page {
 			t.Errorf("%s: each page was registered %d times", name, d.total/n/page)
 		}
+	}
+}
+
+// TestMergeWindows moves a window over a bucket, in steps of a page: a miss
+// registers at most four times what was asked for (a merge on each side), and
+// regions do not pile up.
+func TestMergeWindows(t *testing.T) {
+	const window = 40
+	d := newDevice()
+	c, _ := newTestCore(t, d, Options{})
+	for p := uint64(0); p < 2*bucketSize/page; p++ {
+		before := d.total
+		r, err := c.Acquire(p*page, window*page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if registered := (d.total - before) / page; registered > 4*window {
+			t.Errorf("%d pages were registered for a window of %d", registered, window)
+		}
+		_ = c.Release(r)
+	}
+	if s := c.Stats(); s.Regions > 200 || s.Merges < 100 {
+		t.Errorf("too little was merged: %+v", s)
 	}
 }
 
