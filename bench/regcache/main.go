@@ -7,7 +7,7 @@
 //	go run ./bench/regcache --save
 //
 // Registering is mlock, the part of it that needs no device. What is compared
-// is measured in turn, bound to one processor; figures are medians.
+// is measured in turn, bound to one processor; figures are lower quartiles of the repetitions.
 package main
 
 import (
@@ -58,7 +58,7 @@ var parts = []part{
 
 func main() {
 	var o options
-	flag.IntVar(&o.repetitions, "reps", 11, "repetitions")
+	flag.IntVar(&o.repetitions, "reps", 15, "repetitions")
 	flag.IntVar(&o.processor, "processor", runtime.NumCPU()-1, "processor to be bound to")
 	flag.StringVar(&o.only, "only", "", "one part: hit, temporary, core, register, reuse, evict")
 	flag.BoolVar(&o.save, "save", false, "write table and raw figures into bench/results/DATE-MACHINE/")
@@ -82,7 +82,7 @@ func run(o options) error {
 	}
 	var r report
 	r.say("Registration cache, %s", time.Now().UTC().Format("2006-01-02 15:04 UTC"))
-	r.say("%s, load average at the start %s; median of %d", processor(), load(), o.repetitions)
+	r.say("%s, load average at the start %s; lower quartile of %d repetitions", processor(), load(), o.repetitions)
 	ran := false
 	for _, p := range parts {
 		if o.only != "" && o.only != p.name {
