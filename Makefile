@@ -158,9 +158,9 @@ test-arm64:
 	$(call need,$(DEPS_ARM64))
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc \
 		$(BUILD)/arm64/libmpishim.so
-	for t in arrival call request reuse; do \
+	for t in arrival call regcache request reuse; do \
 		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
-			c/test/$${t}_test.c $(PROBE) -lpthread && \
+			c/test/$${t}_test.c $(PROBE) c/regcache/front.c -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
 	done
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	front "github.com/mpitrace/mpitrace/c/regcache"
 )
@@ -106,13 +107,13 @@ func FuzzFront(f *testing.F) {
 }
 
 // TestThreadsC lets threads take from the C table and unmap what they own,
-// while one serves them from a cache with too small a budget.
+// while one serves them from a cache with room for half of it.
 func TestThreadsC(t *testing.T) {
-	const threads, rounds, pagesEach = 3, 20000, 64
+	const threads, hitsEach, pagesEach = 3, 5000, 64
 	const base = 12345 * bucketSize
 	c, watched := newCTable(t)
 	var versions [threads * pagesEach]atomic.Uint32
-	var pinned [threads*rounds + 1]atomic.Pointer[[]uint32] // by handle
+	var pinned [1 << 16]atomic.Pointer[[]uint32] // by handle, the newest
 	device := newDevice()
 	core, err := NewCore(Options{
 		Registrar: registrar{device, func(h Handle, addr, length uint64) {
@@ -120,10 +121,10 @@ func TestThreadsC(t *testing.T) {
 			for p := (addr - base) / page; p < (addr+length-base)/page; p++ {
 				v = append(v, versions[p].Load())
 			}
-			pinned[h.ID].Store(&v)
+			pinned[h.ID%uint64(len(pinned))].Store(&v)
 		}},
 		Generations: func() *Generations { return watched }, Front: c,
-		PageSize: page, MaxBytes: threads * pagesEach * page * 3 / 4, MaxRegions: 16,
+		PageSize: page, MaxBytes: threads * pagesEach * page, MaxRegions: 8,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -132,6 +133,7 @@ func TestThreadsC(t *testing.T) {
 	seen := &observer{cTable: c, publish: func(r *Region) { published[r.Slot()].Store(r) }}
 	core.opt.Front = seen
 
+	deadline := time.Now().Add(time.Minute)
 	var all sync.WaitGroup
 	var working atomic.Int32
 	working.Store(threads)
@@ -139,16 +141,21 @@ func TestThreadsC(t *testing.T) {
 		all.Go(func() {
 			defer working.Add(-1)
 			random := rand.New(rand.NewPCG(thread, 6))
-			for range rounds {
+			for had := 0; had < hitsEach; {
+				if time.Now().After(deadline) {
+					t.Errorf("thread %d: %d hits only", thread, had)
+					return
+				}
 				first := thread*pagesEach + random.Uint64N(6)*10
 				length := 1 + random.Uint64N(4*page)
 				addr := base + first*page
 				slot := c.Take(addr, length)
 				if slot < 0 {
-					runtime.Gosched()
+					time.Sleep(time.Microsecond) // let the service answer
 				} else {
+					had++
 					r := published[slot].Load()
-					v := *pinned[r.Handle().ID].Load()
+					v := *pinned[r.Handle().ID%uint64(len(pinned))].Load()
 					if r.Start() > addr || addr+length > r.End() {
 						t.Errorf("%v does not cover %#x, %d bytes", r, addr, length)
 						return
@@ -160,7 +167,7 @@ func TestThreadsC(t *testing.T) {
 					}
 					c.Put(slot)
 				}
-				if random.Uint64N(200) == 0 { // the generation, and later the page
+				if random.Uint64N(1000) == 0 { // the generation, and later the page
 					watched.Change(addr, addr+1)
 					runtime.Gosched()
 					versions[first].Add(1)
@@ -181,16 +188,16 @@ func TestThreadsC(t *testing.T) {
 			core.Maintain()
 		}
 		if s := core.Stats(); s.PinnedBytes > core.opt.MaxBytes || s.PinnedBytes != device.bytes {
-			t.Fatalf("%d bytes are registered: %+v", device.bytes, s)
+			t.Errorf("%d bytes are registered: %+v", device.bytes, s)
 		}
 	}
 	all.Wait()
 	if err := core.Close(); err != nil || len(device.registered) != 0 {
 		t.Errorf("%v; left: %v", err, device.registered)
 	}
-	hits, missed, _ := c.Counts()
-	if s := core.Stats(); hits < rounds/10 || s.Evictions < 10 || s.Invalidations < 10 || hits+missed != threads*rounds {
-		t.Errorf("too little happened: %d hits, %d misses, %+v", hits, missed, s)
+	hits, _, _ := c.Counts()
+	if s := core.Stats(); hits != threads*hitsEach || s.Evictions == 0 || s.Invalidations == 0 {
+		t.Errorf("%d hits, want %d; evictions, invalidations: %+v", hits, threads*hitsEach, s)
 	}
 }
 

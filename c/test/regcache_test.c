@@ -354,7 +354,8 @@ static void test_twin(void)
 enum {
     THREADS = 3,
     OWN_PAGES = 48, /* of each thread; the buckets are everybody's */
-    GETS = 60000,
+    HITS = 20000,    /* of each thread */
+    GETS = 50000000, /* at most */
     SLOTS = 40,
     HOLD = 8,
 };
@@ -404,13 +405,13 @@ static void worker_unmap(struct worker *w, uint32_t page)
     __atomic_fetch_add(&there[page], 1, __ATOMIC_RELAXED);
 }
 
-static void worker_get(struct worker *w, uint32_t page, uint32_t pages)
+static bool worker_get(struct worker *w, uint32_t page, uint32_t pages)
 {
     const struct mt_regcache_region *r = mt_regcache_region_get(
         &cache, at(thread_page(page) + 8), (uint64_t)(pages - 1) * PAGE + 8);
     if (r == NULL) {
         w->misses++;
-        return;
+        return false;
     }
     w->hits++;
     uint32_t slot = (uint32_t)(r - cache.regions);
@@ -425,13 +426,15 @@ static void worker_get(struct worker *w, uint32_t page, uint32_t pages)
     w->held[w->n] = r;
     w->mapped[w->n][0] = page;
     w->mapped[w->n++][1] = page + pages - 1;
+    return true;
 }
 
 static void *worker_run(void *argument)
 {
     struct worker *w = argument;
     unsigned long long state = 77 + w->first;
-    for (int i = 0; i < GETS && check_failures == 0; i++) {
+    for (int i = 0;
+         i < GETS && w->hits < HITS && check_failures == 0; i++) {
         unsigned long long random = check_random(&state);
         uint32_t page = w->first + (uint32_t)(random >> 40) % 6 * 7;
         if (w->n == HOLD || random % 4 == 0) {
@@ -439,11 +442,11 @@ static void *worker_run(void *argument)
                 worker_put(w);
             }
         }
-        worker_get(w, page, 1 + (uint32_t)(random >> 16) % 5);
-        if (random % 64 == 1) {
+        bool hit = worker_get(w, page, 1 + (uint32_t)(random >> 16) % 5);
+        if (random % 128 == 1 || (!hit && random % 8 == 1)) {
             worker_unmap(w, page + (uint32_t)(random >> 24) % 5);
         }
-        if (random % 16 == 2) {
+        if (!hit) {
             sched_yield(); /* let the service answer */
         }
     }
@@ -560,7 +563,8 @@ static void test_threads(void)
     mt_regcache_count(&cache, &counts);
     CHECK_EQ(counts.hits, hits);
     CHECK_EQ(counts.misses, misses);
-    CHECK(hits > 1000 && served > 1000);
+    CHECK_EQ(hits, THREADS * HITS);
+    CHECK(served > 100);
 }
 
 int main(void)
