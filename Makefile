@@ -43,8 +43,8 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report bench-top conformance realapps \
-	findings \
+	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
+	conformance realapps findings \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -63,6 +63,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
+	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
@@ -183,9 +184,9 @@ test-arm64:
 	$(call need,$(DEPS_ARM64))
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc \
 		$(BUILD)/arm64/libmpishim.so
-	for t in arrival call request reuse; do \
+	for t in arrival call regcache request reuse; do \
 		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
-			c/test/$${t}_test.c $(PROBE) -lpthread && \
+			c/test/$${t}_test.c $(PROBE) c/regcache/front.c -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
 	done
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
@@ -194,6 +195,9 @@ test-arm64:
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
+
+bench-regcache: deps-build
+	$(GO) run ./bench/regcache
 
 # Results of 1,024, 4,096 and 16,384 ranks into a report and an HTML page: time
 # and memory; and when a browser has the page ready.
