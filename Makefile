@@ -5,15 +5,22 @@
 BUILD   := build
 CC      := gcc
 CFLAGS  ?= -O2 -g
+NO_PATH := -ffile-prefix-map=$(CURDIR)=.
 GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
+
+# No path of this machine (NO_PATH for C), so that every build of a commit is the
+# same; without symbol tables, which stack traces and profiles of Go do not need.
+GO_FLAGS := -trimpath -buildvcs=false -ldflags='-s -w'
 
 # What the targets need of Debian. The Go toolchain is taken as given.
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils
+	iproute2 util-linux git xz-utils binutils chromium tmux \
+	bash-completion zsh fish man-db mandoc \
+	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -35,8 +42,9 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
-.PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps findings \
+.PHONY: all build command demo test check c-test generate clean help \
+	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
+	conformance realapps findings \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -54,13 +62,29 @@ help:
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
-	@echo 'make bench-report    results of up to 16,384 ranks into a report'
-	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
+	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
+	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
+	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
+	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
+	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
+	@echo 'make test-package    the packages in clean systems (needs root and the network)'
 
-build: $(BUILD)/libmpishim.so command
+# mpitrace-otf2 is built where the OTF2 library is (libopen-trace-format2-dev),
+# and for the same processor.
+OTF2 := $(if $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu),\
+	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
+
+build: $(BUILD)/libmpishim.so command $(OTF2)
+
+$(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
+		-Wmissing-prototypes -Werror $(shell otf2-config --cflags) -o $@.new \
+		c/otf2/*.c $(shell otf2-config --ldflags) $(shell otf2-config --libs)
+	mv $@.new $@
 
 command:
-	CGO_ENABLED=0 $(GO) build -o $(BUILD)/mpitrace ./cmd/mpitrace
+	CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
@@ -68,20 +92,20 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SHIM_CFLAGS) -MMD -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) $(SHIM_CFLAGS) -MMD -c -o $@ $<
 $(BUILD)/obj/%.o: %.S
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -fPIC -c -o $@ $<
+	$(CC) $(CFLAGS) $(NO_PATH) -fPIC -c -o $@ $<
 
 # The same source once per ABI; prototypes of wrappers are in no header.
 PER_ABI_CFLAGS = $(SHIM_CFLAGS) -Wno-missing-prototypes
 $(BUILD)/obj/openmpi/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=1 -DMT_ABI_MPICH=0 \
 		-MMD -c -o $@ $<
 $(BUILD)/obj/mpich/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
+	$(CC) $(CFLAGS) $(NO_PATH) $(PER_ABI_CFLAGS) -DMT_ABI_OPENMPI=0 -DMT_ABI_MPICH=1 \
 		-MMD -c -o $@ $<
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
@@ -160,9 +184,9 @@ test-arm64:
 	$(call need,$(DEPS_ARM64))
 	$(MAKE) --no-print-directory BUILD=$(BUILD)/arm64 CC=aarch64-linux-gnu-gcc \
 		$(BUILD)/arm64/libmpishim.so
-	for t in arrival call request reuse; do \
+	for t in arrival call regcache request reuse; do \
 		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
-			c/test/$${t}_test.c $(PROBE) -lpthread && \
+			c/test/$${t}_test.c $(PROBE) c/regcache/front.c -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
 	done
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
@@ -172,23 +196,24 @@ test-arm64:
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
 
-# Results of 1,024, 4,096 and 16,384 ranks into a report: time and memory.
+bench-regcache: deps-build
+	$(GO) run ./bench/regcache
+
+# Results of 1,024, 4,096 and 16,384 ranks into a report and an HTML page: time
+# and memory; and when a browser has the page ready.
 bench-report:
 	$(GO) test ./report -run '^$$' -bench Report -benchtime 3x
+	$(GO) test ./report/page -run '^$$' -bench Page -benchtime 3x
+	$(call need,chromium)
+	$(GO) test ./report/page -run '^$$' -bench Interactive -benchtime 5x
 
-# ---- install ----
+# mpitrace top on synthetic jobs: percent of one core at 128 ranks and 5 s
+# between refreshes, and what one refresh takes of up to 4,096 ranks.
+bench-top:
+	$(GO) test ./internal/top -run '^$$' -bench Top -benchtime 1x -count 3
+	$(GO) test ./internal/top -run '^$$' -bench Refresh -benchtime 5x
 
-install: build
-	install -D -m 755 $(BUILD)/mpitrace $(DESTDIR)$(PREFIX)/bin/mpitrace
-	install -D -m 755 $(BUILD)/libmpishim.so $(DESTDIR)$(PREFIX)/lib/mpitrace/libmpishim.so
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(BUILD)/mpitrace man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(BUILD)/mpitrace completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mpitrace
-	$(BUILD)/mpitrace completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_mpitrace
-	$(BUILD)/mpitrace completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/mpitrace.fish
+include packaging/packaging.mk
 
 clean:
 	rm -rf $(BUILD)

@@ -3,6 +3,7 @@ package arrival
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/mpitrace/mpitrace/segment"
@@ -70,29 +71,48 @@ func (m *matcher) run(list []message, key *streamKey, receive bool) int {
 	return n
 }
 
+// ends is one side of a stream in the order of its serials, each serial once.
+type ends interface {
+	len() int
+	at(i int) *message // until the next call
+}
+
+// inMemory is ends that are kept.
+type inMemory []message
+
+func (s inMemory) len() int          { return len(s) }
+func (s inMemory) at(i int) *message { return &s[i] }
+
 // stream matches one stream, as far as its ends can be trusted.
 func (m *matcher) stream(key *streamKey, sends, receives []message) {
 	sends, receives = m.unique(sends), m.unique(receives)
+	for i := range m.pairs(key, inMemory(sends), inMemory(receives)) {
+		m.pair(&sends[i], &receives[i])
+	}
+}
+
+// pairs is how many sends of a stream, from the first on, belong to the
+// receive of the same place; the others are counted by reason.
+func (m *matcher) pairs(key *streamKey, sends, receives ends) int {
 	key.fromSeat, key.toSeat = m.seat(key.world, key.from), m.seat(key.world, key.to)
+	all := sends.len() + receives.len()
 	if m.silent(key.fromSeat) || m.silent(key.toSeat) {
-		m.out.Strangers += uint64(len(sends) + len(receives))
-		return
+		m.out.Strangers += uint64(all)
+		return 0
 	}
 	s := trusted(sends, m.limitOf(key, false))
 	r := trusted(receives, m.limitOf(key, true))
-	cut := s < len(sends) || r < len(receives) || m.a.processes[key.fromSeat].dropped > 0 || m.a.processes[key.toSeat].dropped > 0
+	cut := s < sends.len() || r < receives.len() || m.a.processes[key.fromSeat].dropped > 0 || m.a.processes[key.toSeat].dropped > 0
 	finished := m.a.processes[key.fromSeat].finished && m.a.processes[key.toSeat].finished
 	n := min(s, r)
-	if !m.plausible(sends[:n], receives[:n]) || finished && !cut && s != r {
+	if !m.plausible(sends, receives, n) || finished && !cut && s != r {
 		m.out.StoppedStreams++
-		m.out.Stopped += uint64(len(sends) + len(receives))
-		return
+		m.out.Stopped += uint64(all)
+		return 0
 	}
-	m.out.Gaps += uint64(len(sends) - s + len(receives) - r)
+	m.out.Gaps += uint64(all - s - r)
 	m.out.Tail += uint64(s + r - 2*n)
-	for i := range n {
-		m.pair(&sends[i], &receives[i])
-	}
+	return n
 }
 
 // unique drops events that were recorded twice: the same serial again.
@@ -123,26 +143,26 @@ func (m *matcher) limitOf(key *streamKey, receive bool) uint32 {
 	if receive {
 		most = l.receives
 	}
-	for _, u := range l.unknown {
+	for u, serial := range l.unknown {
 		may := u.receive == receive && u.comm == key.comm && (u.peer < 0 || u.peer == peer) && (u.tag < 0 || u.tag == key.tag)
-		if may && u.serial <= most {
-			most = max(u.serial, 1) - 1
+		if may {
+			most = min(most, max(serial, 1)-1)
 		}
 	}
 	return most
 }
 
 // trusted is how many events come up to the limit.
-func trusted(list []message, limit uint32) int {
-	n, _ := slices.BinarySearchFunc(list, uint64(limit)+1, func(m message, s uint64) int { return cmp.Compare(uint64(m.serial), s) })
-	return n
+func trusted(list ends, limit uint32) int {
+	return sort.Search(list.len(), func(i int) bool { return list.at(i).serial > limit })
 }
 
-// plausible tells that no message arrives before it was sent, and that what
-// was sent is what arrived: else the ends have shifted against each other.
-func (m *matcher) plausible(sends, receives []message) bool {
-	for i := range sends {
-		s, r := &sends[i], &receives[i]
+// plausible tells of the first n of both sides that no message arrives before
+// it was sent, and that what was sent is what arrived: else the ends have
+// shifted against each other.
+func (m *matcher) plausible(sends, receives ends, n int) bool {
+	for i := range n {
+		s, r := sends.at(i), receives.at(i)
 		estimated := r.flags&segment.EventFlagEstimated != 0
 		if !estimated && s.bytes != r.bytes {
 			return false

@@ -108,16 +108,19 @@ func (a *Analysis) AddEvents(s *segment.Segment, events []segment.RawEvent) {
 	}
 	p.sends, p.receives = slices.Grow(p.sends, sends), slices.Grow(p.receives, receives)
 	for i := range events {
-		e := &events[i]
-		m := message{enter: int64(e.EnterTicks), exit: int64(e.ExitTicks), post: int64(e.PostTicks), address: e.Address,
-			bytes: e.Bytes, comm: e.CommID, process: index, serial: e.Serial, peer: e.Peer, tag: e.Tag, call: e.Call, flags: e.Flags}
-		switch e.Kind {
+		switch events[i].Kind {
 		case segment.EventKindSend:
-			p.sends = append(p.sends, m)
+			p.sends = append(p.sends, messageOf(&events[i], index))
 		case segment.EventKindReceive:
-			p.receives = append(p.receives, m)
+			p.receives = append(p.receives, messageOf(&events[i], index))
 		}
 	}
+}
+
+// messageOf is the end of a message that an event of a process tells of.
+func messageOf(e *segment.RawEvent, process uint32) message {
+	return message{enter: int64(e.EnterTicks), exit: int64(e.ExitTicks), post: int64(e.PostTicks), address: e.Address,
+		bytes: e.Bytes, comm: e.CommID, process: process, serial: e.Serial, peer: e.Peer, tag: e.Tag, call: e.Call, flags: e.Flags}
 }
 
 // sane tells whether the times of an event are possible: post <= enter <= exit.
@@ -154,15 +157,14 @@ type matcher struct {
 type limit struct {
 	sends, receives uint32
 	traced          bool
-	unknown         []unknown
+	unknown         map[unknown]uint32 // the first serial of each
 }
 
-// unknown is a receive or send whose partner is not known: what comes after it
-// may be one place off in any stream that it could belong to.
+// unknown is receives or sends whose partner is not known: what comes after
+// them may be one place off in any stream that they could belong to.
 type unknown struct {
 	comm      uint64
 	peer, tag int32 // negative: any
-	serial    uint32
 	receive   bool
 }
 
@@ -174,8 +176,28 @@ type messageSiteKey struct {
 
 // measureMessages matches all messages and computes wait states.
 func (a *Analysis) measureMessages() Messages {
-	m := &matcher{a: a, seats: map[seat]uint32{}, limits: make([]limit, len(a.processes)), sites: map[messageSiteKey]*MessageSite{}}
+	m := a.newMatcher()
 	var sends, receives []message
+	for i := range a.processes {
+		p := &a.processes[i]
+		m.limits[i].traced = len(p.sends)+len(p.receives) > 0
+		if p.dropped > 0 {
+			m.limits[i].sends, m.limits[i].receives = complete(p.sends), complete(p.receives)
+		}
+		sends = append(sends, m.take(p.sends, false)...)
+		receives = append(receives, m.take(p.receives, true)...)
+		p.messages = messages{}
+	}
+	m.out.Sends += uint64(len(sends))
+	m.out.Receives += uint64(len(receives))
+	m.match(sends, receives)
+	m.chargeLateSenders()
+	return m.finish()
+}
+
+// newMatcher knows all processes, and that nothing of them is missing.
+func (a *Analysis) newMatcher() *matcher {
+	m := &matcher{a: a, seats: map[seat]uint32{}, limits: make([]limit, len(a.processes)), sites: map[messageSiteKey]*MessageSite{}}
 	for i := range a.processes {
 		p := &a.processes[i]
 		m.seats[seat{p.world, p.rank}] = uint32(i)
@@ -184,19 +206,9 @@ func (a *Analysis) measureMessages() Messages {
 		if p.dropped > 0 {
 			m.out.DroppingRanks++
 		}
-		m.limits[i] = limit{math.MaxUint32, math.MaxUint32, len(p.sends)+len(p.receives) > 0, nil}
-		if p.dropped > 0 {
-			m.limits[i].sends, m.limits[i].receives = complete(p.sends), complete(p.receives)
-		}
-		sends = append(sends, m.take(uint32(i), p.sends, false)...)
-		receives = append(receives, m.take(uint32(i), p.receives, true)...)
-		p.messages = messages{}
+		m.limits[i] = limit{sends: math.MaxUint32, receives: math.MaxUint32}
 	}
-	m.out.Sends += uint64(len(sends))
-	m.out.Receives += uint64(len(receives))
-	m.match(sends, receives)
-	m.chargeLateSenders()
-	return m.finish()
+	return m
 }
 
 // complete is the serial up to which none is missing.
@@ -218,8 +230,7 @@ func complete(list []message) uint32 {
 
 // take counts the events of a process by site and keeps those that can be
 // matched.
-func (m *matcher) take(process uint32, list []message, receive bool) []message {
-	p := &m.a.processes[process]
+func (m *matcher) take(list []message, receive bool) []message {
 	if receive {
 		countSiblings(list)
 	}
@@ -227,21 +238,30 @@ func (m *matcher) take(process uint32, list []message, receive bool) []message {
 	for i := range list {
 		e := list[i]
 		m.count(&e, receive)
-		matchable, hidden := p.private[e.comm]
-		switch {
-		case !e.sane():
-			m.refuse(&m.out.Damaged, receive)
-			m.doubt(&e, receive)
-		case e.comm == 0 || hidden && !matchable || e.peer == segment.PeerForeign:
-			m.refuse(&m.out.Unaddressed, receive)
-		case e.peer < 0 || e.tag < 0:
-			m.refuse(&m.out.Unaddressed, receive)
-			m.doubt(&e, receive)
-		default:
+		if m.matchable(&e, receive) {
 			kept = append(kept, e)
 		}
 	}
 	return kept
+}
+
+// matchable tells whether the other end of an event can be looked for; else it
+// is counted, and what it leaves in doubt is noted.
+func (m *matcher) matchable(e *message, receive bool) bool {
+	matchable, hidden := m.a.processes[e.process].private[e.comm]
+	switch {
+	case !e.sane():
+		m.refuse(&m.out.Damaged, receive)
+		m.doubt(e, receive)
+	case e.comm == 0 || hidden && !matchable || e.peer == segment.PeerForeign:
+		m.refuse(&m.out.Unaddressed, receive)
+	case e.peer < 0 || e.tag < 0:
+		m.refuse(&m.out.Unaddressed, receive)
+		m.doubt(e, receive)
+	default:
+		return true
+	}
+	return false
 }
 
 // refuse counts an event that is not matched.
@@ -257,7 +277,13 @@ func (m *matcher) refuse(why *uint64, receive bool) {
 // doubt notes that an event leaves a gap of unknown place.
 func (m *matcher) doubt(e *message, receive bool) {
 	l := &m.limits[e.process]
-	l.unknown = append(l.unknown, unknown{e.comm, e.peer, e.tag, e.serial, receive})
+	if l.unknown == nil {
+		l.unknown = map[unknown]uint32{}
+	}
+	key := unknown{e.comm, e.peer, e.tag, receive}
+	if first, ok := l.unknown[key]; !ok || e.serial < first {
+		l.unknown[key] = e.serial
+	}
 }
 
 // countSiblings finds how many receives each completing call completed.

@@ -190,6 +190,20 @@ func (r *Result) Sample(c *Class, i int) Sample {
 	return s
 }
 
+// SamplesOf is the numbers of those sampled instances of a class that were
+// called from one of its sites, in the order of calls.
+func (r *Result) SamplesOf(c *Class, s *Site) []int {
+	a := r.analysis
+	var out []int
+	for i, n := range c.sampled {
+		lowest := a.rows.at(a.rowsOf(&a.instances[n])[0])
+		if p := &a.processes[lowest.process]; p.rank == s.Rank && p.sites[lowest.site] == s.Address {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // Result ends the analysis. Asked again, it gives the same.
 func (a *Analysis) Result() *Result {
 	if a.result != nil {

@@ -23,6 +23,9 @@ func (r *Report) arrivalTable(list []*Arrival) *table {
 	if !slices.ContainsFunc(list, func(a *Arrival) bool { return a.Waiting.ErrorNS != 0 }) {
 		t.columns[7].head = "" // all operations were sampled
 	}
+	if r.unaligned > 0 {
+		t.empty = countText(uint64(r.unaligned)) + " collective operations were sampled, but on clocks that cannot be compared"
+	}
 	for i, a := range list {
 		last, known := a.lastRank()
 		rank := ""

@@ -136,9 +136,12 @@ func estimateOf(t arrival.Total) Estimate {
 func (b *builder) finishArrivals() {
 	result := b.arrivals.Result()
 	names := b.commNames()
+	sources := map[*Arrival]arrivalSource{}
 	for _, c := range result.Classes {
 		for _, s := range c.Sites {
-			b.report.Arrivals = append(b.report.Arrivals, b.arrival(c, s, names))
+			a := b.arrival(c, s, names)
+			sources[a] = arrivalSource{c, s}
+			b.report.Arrivals = append(b.report.Arrivals, a)
 		}
 		b.report.unaligned += c.Unaligned
 	}
@@ -148,8 +151,12 @@ func (b *builder) finishArrivals() {
 		return cmp.Or(-cmp.Compare(x.Waiting.NS, y.Waiting.NS), -cmp.Compare(x.Blocked.NS, y.Blocked.NS),
 			strings.Compare(x.Function.Name, y.Function.Name), cmp.Compare(x.Site.Offset, y.Site.Offset), strings.Compare(x.CommID, y.CommID))
 	})
+	b.finishRasters(result, sources)
 	b.report.Clocks = clocksOf(result.Clocks)
 	b.finishMessages(&result.Messages)
+	if b.options.visit != nil {
+		b.found = result
+	}
 	b.arrivals = nil // holds all samples
 }
 

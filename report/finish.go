@@ -39,9 +39,12 @@ func (b *builder) finish() {
 		return cmp.Or(cmp.Compare(x.world, y.world), cmp.Compare(x.Rank, y.Rank))
 	})
 	r.Pairs = b.pairs.sorted()
+	b.finishMatrices()
 	b.sortRows()
 	b.finishJob()
-	b.finishMeasured()
+	if !b.options.TotalsOnly {
+		b.finishMeasured()
+	}
 	b.findStuck()
 	r.Job.State = b.jobState()
 	r.Findings = append(r.Findings, b.findings()...)

@@ -16,8 +16,17 @@ type Options struct {
 	Ranks  Ranges // world ranks to look at; nil: all
 	Detail bool   // keep functions and peers of each rank, as JSON wants them
 	Pairs  int    // how many of the heaviest pairs to keep; at least 64
+	// TotalsOnly leaves away all but ranks, calls in progress, and the totals of
+	// functions and places: what a live view reads again and again. Of segments in
+	// shared memory the rest is not even read.
+	TotalsOnly bool
 	// Symbols finds source lines; nil: a new one for this report.
 	Symbols *symbols.Resolver
+	// Matrix keeps the messages between all ranks, in at most 512 groups of
+	// neighbours of a world: what the HTML page draws. So does Rasters: for how
+	// many places, those with the most waiting first, the arrivals are kept.
+	Matrix  bool
+	Rasters int
 	// EagerLimit is the largest payload that the MPI library sends at once; 0:
 	// reusetrack.DefaultEagerLimit.
 	EagerLimit uint64
@@ -28,6 +37,10 @@ type Options struct {
 	Costs *reusetrack.Costs
 	// placesOnly: of traces only the places matter, not the messages.
 	placesOnly bool
+	// untraced: trace files are left alone.
+	untraced bool
+	// visit sees every segment that the report is made of.
+	visit func(*segment.Segment)
 }
 
 // Load reads a result (a directory, a packed file, or the job directory of a
@@ -35,26 +48,45 @@ type Options struct {
 // could not be read of the rest is in Problems.
 func Load(path string, options Options) (*Report, error) {
 	b := newBuilder(options)
+	if err := b.load(path); err != nil {
+		return nil, err
+	}
+	return b.report, nil
+}
+
+func (b *builder) load(path string) error {
 	b.path = path
+	var kinds []uint32 // all
+	if b.options.TotalsOnly {
+		kinds = totalsKinds
+	}
 	result, err := segment.WalkResult(path, func(s *segment.Segment) error {
 		if b.wants(s) {
 			b.add(s)
+			if b.options.visit != nil {
+				b.options.visit(s)
+			}
 		}
 		return nil
-	})
+	}, kinds...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(b.report.Ranks) == 0 {
-		return nil, fmt.Errorf("%s: none of the ranks asked for has data", path)
+		return fmt.Errorf("%s: none of the ranks asked for has data", path)
 	}
 	b.report.Problems = result.Problems
-	b.addTrace()
+	if !b.options.TotalsOnly && !b.options.untraced {
+		b.addTrace()
+	}
 	b.readJob(result.Job)
 	b.learnSymbols(result.Symbols)
 	b.finish()
-	return b.report, nil
+	return nil
 }
+
+// totalsKinds is the sections that TotalsOnly needs.
+var totalsKinds = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindModules, segment.SectionKindComms}
 
 // builder adds segments up.
 type builder struct {
@@ -75,6 +107,7 @@ type builder struct {
 	pairs     pairHeap
 	notes     notes
 	waiting   map[waitKey]map[int]bool // ranks by the call they are in
+	matrices  map[int]*Matrix          // by world
 
 	serial     int // of the segment being added
 	firstStart int64
@@ -132,6 +165,7 @@ func newBuilder(options Options) *builder {
 		worlds: map[string]int{}, modules: map[moduleKey]int32{}, functions: map[uint32]*Function{},
 		sites: map[siteKey]*Site{}, stacks: map[string]int32{}, comms: map[commKey]*Comm{},
 		types: map[typeKey]*Datatype{}, phases: map[phaseKey]int{}, nodes: map[string]bool{},
+		matrices: map[int]*Matrix{},
 	}
 }
 
@@ -151,6 +185,7 @@ type local struct {
 	raw     []segment.RawComm
 	comm    []*Comm // by entry of COMMS
 	threads []segment.Thread
+	busyNS  map[uint32]uint64        // MPI time of completed calls by shard
 	ranks   map[uint32]*RankFunction // with Detail only
 }
 
@@ -163,14 +198,16 @@ func (b *builder) add(s *segment.Segment) {
 	b.addModules(l)
 	b.addPhases(l)
 	b.addSites(l)
-	b.addFunctions(l)
-	b.addPeers(l)
 	b.addComms(l)
-	b.addTypes(l)
 	b.addCurrent(l)
 	b.note(l)
 	b.addOwn(l)
-	b.addMeasured(l)
+	b.addFunctions(l)
+	if !b.options.TotalsOnly {
+		b.addPeers(l)
+		b.addTypes(l)
+		b.addMeasured(l)
+	}
 	if rate := h.NS(1 << 20); rate > 0 {
 		b.resolution = max(b.resolution, float64(rate)/(1<<20)*float64(min(h.ClockResolutionTicks, 1<<30)))
 	}

@@ -94,7 +94,7 @@ func (b *builder) addSites(l *local) {
 	if b.options.Detail {
 		l.ranks = map[uint32]*RankFunction{}
 	}
-	threadNS := map[uint32]uint64{} // MPI time by shard
+	l.busyNS = map[uint32]uint64{}
 	var ownNS float64
 	l.s.EachSite(func(shard uint32, raw *segment.RawSite) {
 		totals := Totals{raw.Calls, h.NS(raw.Ticks), raw.Bytes, h.NS(raw.MaxTicks)}
@@ -128,14 +128,12 @@ func (b *builder) addSites(l *local) {
 		if raw.Flags&segment.SiteFlagCallback == 0 && !f.setup {
 			rank.MPINS += totals.TimeNS
 			phase.MPINS += totals.TimeNS
-			threadNS[shard] += totals.TimeNS
+			l.busyNS[shard] += totals.TimeNS
 		}
 	})
-	busiest := uint64(0)
-	for _, ns := range threadNS {
-		busiest = max(busiest, ns)
+	for _, ns := range l.busyNS {
+		rank.BusyNS = max(rank.BusyNS, ns)
 	}
-	rank.Share = ratio(busiest, rank.WallNS)
 	if ownNS > 0 && ownNS < 1e18 {
 		rank.OwnCostNS = uint64(ownNS)
 	}

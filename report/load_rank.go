@@ -22,8 +22,8 @@ func (b *builder) addRank(l *local) *Rank {
 	r := &Rank{
 		Rank: int(h.WorldRank), World: b.report.Job.Worlds[index], world: index, Node: h.NodeName(), PID: h.PID,
 		State: rankState(l.s), alive: l.s.Alive, ThreadLevel: h.ThreadLevel, Threads: h.ThreadsSeen, AbortCode: h.AbortCode,
-		MemoryHigh: min(h.MemoryHighKiB, 1<<50) * 1024,
-		Functions:  []RankFunction{}, Peers: []RankPeer{}, Current: []Current{},
+		MemoryHigh: min(h.MemoryHighKiB, 1<<50) * 1024, Path: l.s.Path,
+		Functions: []RankFunction{}, Peers: []RankPeer{}, Current: []Current{},
 	}
 	if start, end := l.s.StartTicks(), l.s.EndTicks(); start > 0 && end > start {
 		r.WallNS = h.NS(end - start)
@@ -100,6 +100,7 @@ func (b *builder) addPeers(l *local) {
 			l.rank.Peers = append(l.rank.Peers, RankPeer{rank, *t})
 		}
 	}
+	b.addMatrix(l.rank, l.s.Header.WorldSize, peers)
 	sortBy(l.rank.Peers, func(a, b RankPeer) int { return cmp.Compare(a.Rank, b.Rank) })
 	b.report.Job.Messages.add(l.rank.Messages)
 }
@@ -211,13 +212,13 @@ func (b *builder) addCurrent(l *local) {
 		if t.Call == 0 || rank.State == StateFinished || h.Ended() {
 			continue
 		}
-		c := Current{Name: segment.Call(t.Call).String(), Peer: -1, Tag: -1, Torn: t.Torn, call: t.Call, thread: t.TID,
+		c := Current{Name: segment.Call(t.Call).String(), Peer: -1, Tag: -1, Torn: t.Torn, Thread: t.TID, call: t.Call,
 			at: h.RealtimeNS(t.EnterTicks)}
 		c.Entered = realtime(c.at)
 		if l.s.Alive && now > t.EnterTicks {
 			c.SinceNS = h.NS(now - t.EnterTicks)
 			if !setup(t.Call) {
-				rank.Share = min(1, rank.Share+ratio(c.SinceNS, rank.WallNS))
+				rank.BusyNS = max(rank.BusyNS, l.busyNS[t.Shard]+c.SinceNS)
 			}
 		}
 		if t.Details != 0 && !t.Torn {
@@ -230,6 +231,7 @@ func (b *builder) addCurrent(l *local) {
 		c.Site = b.currentSite(l, t)
 		rank.Current = append(rank.Current, c)
 	}
+	rank.Share = ratio(rank.BusyNS, rank.WallNS)
 	if rank.alive && now > last {
 		rank.idleNS = h.NS(now - last)
 	}

@@ -21,6 +21,7 @@ type measured struct {
 	overlaps  map[placeKey]*Overlap
 	headless  map[segment.Process]bool // whose first events are in a trace file that was not found
 	tornRanks int                      // ranks whose samples could not be read whole
+	found     *arrival.Result          // kept for a timeline only: holds all samples
 }
 
 func newMeasured(o *Options) *measured {

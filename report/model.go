@@ -27,6 +27,8 @@ type Report struct {
 	Clocks      []Clock     `json:"clocks"`
 	Findings    []string    `json:"findings"`
 	Problems    []string    `json:"problems"` // what could not be read
+	Matrices    []*Matrix   `json:"-"`        // with Options.Matrix, the largest world first
+	Rasters     []*Raster   `json:"-"`        // with Options.Rasters, most waiting first
 	resolver    *symbols.Resolver
 	options     Options
 	predictions []reusetrack.Prediction // none without Costs
@@ -139,6 +141,10 @@ type Function struct {
 	tally       tally
 }
 
+// Setup tells that the function begins or ends MPI: its time is not part of the
+// time in MPI.
+func (f *Function) Setup() bool { return f.setup }
+
 // RankFunction is one function of MPI in one rank.
 type RankFunction struct {
 	Name string `json:"name"`
@@ -186,6 +192,7 @@ type Rank struct {
 	PID           uint32         `json:"pid"`
 	State         string         `json:"state"`
 	WallNS        uint64         `json:"wall_ns"`
+	BusyNS        uint64         `json:"-"`      // in MPI, of the thread that is there longest, with the call in progress
 	MPINS         uint64         `json:"mpi_ns"` // over all threads, without MPI_Init and MPI_Finalize
 	Share         float64        `json:"mpi_share"`
 	Calls         uint64         `json:"calls"`
@@ -203,6 +210,7 @@ type Rank struct {
 	CallbackCalls uint64         `json:"callback_calls"`
 	GuardRepairs  uint64         `json:"guard_repairs"`
 	AbortCode     int32          `json:"abort_code"`
+	Path          string         `json:"-"` // of the segment, or of the node file and the record in it
 	idleNS        uint64         // alive: time since a call was entered
 	alive         bool
 	world         int
@@ -245,9 +253,9 @@ type Current struct {
 	Peer    int32  `json:"peer"`     // rank in Comm, negative if none or any
 	Tag     int32  `json:"tag"`      // negative if none or any
 	Torn    bool   `json:"torn"`     // could not be read whole
+	Thread  uint32 `json:"-"`        // thread id
 	comm    *Comm
 	call    uint32
-	thread  uint32
 	at      int64 // entry, nanoseconds since 1970
 }
 

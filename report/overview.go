@@ -24,25 +24,32 @@ func verdict(share Share) string {
 
 // share writes the MPI share of time and its balance over the ranks.
 func (t *writer) share() {
-	r, s := t.r, t.r.Job.Share
-	if r.Job.Calls == 0 {
-		t.line(t.v.bold("No call of MPI has been counted yet"))
+	t.line(t.v.bold(t.shareHead()))
+	if t.r.Job.Calls == 0 {
 		t.blank()
 		return
 	}
-	head := fmt.Sprintf("MPI takes %s of the time", percent(s.Mean))
-	if len(r.Ranks) > 1 {
-		head += fmt.Sprintf(": least %s (rank %d), most %s (rank %d)", percent(s.Min), s.MinRank, percent(s.Max), s.MaxRank)
-	}
-	t.line(t.v.bold(head))
-	t.line("  " + verdict(s))
-	if len(r.Ranks) > 1 {
+	t.line("  " + verdict(t.r.Job.Share))
+	if len(t.r.Ranks) > 1 {
 		t.balance()
 	}
 	if setup := t.setup(); setup != "" {
 		t.line(t.v.faint("  " + setup))
 	}
 	t.blank()
+}
+
+// shareHead is the share in one line.
+func (t *writer) shareHead() string {
+	r, s := t.r, t.r.Job.Share
+	if r.Job.Calls == 0 {
+		return "No call of MPI has been counted yet"
+	}
+	head := fmt.Sprintf("MPI takes %s of the time", percent(s.Mean))
+	if len(r.Ranks) > 1 {
+		head += fmt.Sprintf(": least %s (rank %d), most %s (rank %d)", percent(s.Min), s.MinRank, percent(s.Max), s.MaxRank)
+	}
+	return head
 }
 
 // balance draws the MPI share of each rank.

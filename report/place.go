@@ -111,3 +111,6 @@ func (r *Report) place(s *Site) string {
 	}
 	return r.location(s)
 }
+
+// Location is file and line of a site, or else its module and offset.
+func (r *Report) Location(s *Site) string { return r.location(s) }

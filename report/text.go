@@ -87,12 +87,23 @@ func isUnit(word string) bool {
 
 // job writes what the job is, and first of all why it does not go on.
 func (t *writer) job() {
-	job := &t.r.Job
-	command := job.Command
+	t.line(t.v.bold(cut(t.command(), t.v.width(), false)))
+	t.line(cut(strings.Join(t.facts(), " · "), t.v.width(), false))
+	t.blank()
+}
+
+// command is what was started, without the folder of the program.
+func (t *writer) command() string {
+	command := t.r.Job.Command
 	if first, rest, ok := strings.Cut(command, " "); ok && strings.HasPrefix(first, "/") {
 		command = path.Base(first) + " " + rest
 	}
-	t.line(t.v.bold(cut(command, t.v.width(), false)))
+	return command
+}
+
+// facts is where, when and how long it ran, and how it ended.
+func (t *writer) facts() []string {
+	job := &t.r.Job
 	mpi, _, _ := strings.Cut(job.MPI, ",")
 	facts := []string{plural(job.Ranks, "rank") + " on " + plural(len(job.Nodes), "node")}
 	if mpi != "" {
@@ -102,9 +113,7 @@ func (t *writer) job() {
 	if job.State == StateDied {
 		wall = "at least " + wall
 	}
-	facts = append(facts, t.v.day(job.Start), wall, t.state())
-	t.line(cut(strings.Join(facts, " · "), t.v.width(), false))
-	t.blank()
+	return append(facts, t.v.day(job.Start), wall, t.state())
 }
 
 // state is the state of the job in a few words.
@@ -181,16 +190,11 @@ func (t *writer) overview() {
 // stuck says who waits where, for how long, and for whom.
 func (t *writer) stuck() {
 	r := t.r
-	switch {
-	case r.Job.State == StateHung:
-		t.line(t.v.alarm("HUNG: no rank has begun a call for " + duration(r.Job.IdleNS)))
-	case r.Job.State == StateDied:
-		t.line(t.v.alarm("DIED: " + t.died()))
-	case len(r.Stuck) > 0:
-		t.line(t.v.bold("In progress now"))
-	default:
-		t.line(t.v.bold("In progress now: no rank is inside MPI"))
+	head := t.v.bold(t.stuckHead())
+	if r.Job.State != StateRunning {
+		head = t.v.alarm(t.stuckHead())
 	}
+	t.line(head)
 	shown := min(len(r.Stuck), t.v.top(6))
 	if shown > 0 {
 		t.table(t.stuckTable(shown), len(r.Stuck))
@@ -203,11 +207,24 @@ func (t *writer) stuck() {
 		}
 	}
 	for _, g := range r.Stuck[:shown] {
-		if r.Job.State != StateRunning || g.SinceNS > 1e9 {
-			t.missing(&g)
+		for _, text := range t.missing(&g) {
+			t.wrap("  > ", text)
 		}
 	}
 	t.blank()
+}
+
+// stuckHead is the state of a job that did not finish.
+func (t *writer) stuckHead() string {
+	switch r := t.r; {
+	case r.Job.State == StateHung:
+		return "HUNG: no rank has begun a call for " + duration(r.Job.IdleNS)
+	case r.Job.State == StateDied:
+		return "DIED: " + t.died()
+	case len(r.Stuck) > 0:
+		return "In progress now"
+	}
+	return "In progress now: no rank is inside MPI"
 }
 
 // died says how a dead job ended.
@@ -268,8 +285,12 @@ func same(values []int32) string {
 }
 
 // missing names the ranks that a group waits for, those with the same excuse
-// together.
-func (t *writer) missing(g *Stuck) {
+// together; of a running job only if it waits for long.
+func (t *writer) missing(g *Stuck) []string {
+	if t.r.Job.State == StateRunning && g.SinceNS <= 1e9 {
+		return nil
+	}
+	var out []string
 	excuses := map[string][]int{}
 	var order []string
 	for _, m := range g.Missing {
@@ -283,15 +304,16 @@ func (t *writer) missing(g *Stuck) {
 	slices.SortStableFunc(order, func(a, b string) int { return waits(a) - waits(b) })
 	for i, where := range order {
 		if i == 4 {
-			t.line(fmt.Sprintf("  … and %d more (--json lists all)", len(order)-i))
+			out = append(out, fmt.Sprintf("… and %d more (--json lists all)", len(order)-i))
 			break
 		}
 		what := "awaited by " + ranksText(g.Ranks)
 		if collective(g.call) {
 			what = "missing in " + g.Name
 		}
-		t.wrap("  > ", ranksText(excuses[where])+", "+what+": "+where)
+		out = append(out, ranksText(excuses[where])+", "+what+": "+where)
 	}
+	return out
 }
 
 // findings writes the sentences, and what could not be read.
@@ -313,9 +335,11 @@ func (t *writer) findings() {
 }
 
 // own writes what mpitrace itself cost.
-func (t *writer) own() {
+func (t *writer) own() { t.wrap("mpitrace itself: ", t.ownText()) }
+
+func (t *writer) ownText() string {
 	own := &t.r.Job.Own
 	bytes := (own.SegmentBytes + own.PrivateBytes) / uint64(max(1, t.r.Job.Ranks))
-	t.wrap("mpitrace itself: ", fmt.Sprintf("%s ns × %s calls + start and end = %s, %s of the run; %s a rank",
-		digits(own.NSPerCall), countText(own.Calls), duration(own.TimeNS), percent(own.Share), bytesText(bytes)))
+	return fmt.Sprintf("%s ns × %s calls + start and end = %s, %s of the run; %s a rank",
+		digits(own.NSPerCall), countText(own.Calls), duration(own.TimeNS), percent(own.Share), bytesText(bytes))
 }

@@ -25,6 +25,7 @@ func rows[T any](s *Segment, kind uint32) []T {
 // Thread is the state of one shard.
 type Thread struct {
 	RawThread
+	Shard uint32 // whose rows of call sites and the like are this thread's
 	// Torn tells that the call in progress was not to be read whole in a few
 	// tries, because the thread enters and leaves calls all the time. The
 	// counters are good.
@@ -33,10 +34,16 @@ type Thread struct {
 
 // Threads is the state of each shard: the call in progress and counters.
 func (s *Segment) Threads() []Thread {
-	raw := rows[RawThread](s, SectionKindThread)
-	threads := make([]Thread, len(raw))
-	for i := range raw {
-		threads[i] = Thread{raw[i], i < len(s.torn) && s.torn[i]}
+	var threads []Thread
+	for i := range s.sections {
+		sec := &s.sections[i]
+		if sec.Kind != SectionKindThread || sec.Used == 0 {
+			continue
+		}
+		for _, raw := range decode[RawThread](nil, s.data[sec.Offset:], int(sec.EntryBytes), int(sec.Used)) {
+			n := len(threads)
+			threads = append(threads, Thread{RawThread: raw, Shard: sec.Shard, Torn: n < len(s.torn) && s.torn[n]})
+		}
 	}
 	return threads
 }
@@ -98,6 +105,15 @@ func (s *Segment) Reuse() []RawReuse { return rows[RawReuse](s, SectionKindReuse
 
 // Events is the end of the trace that is not in the trace file yet.
 func (s *Segment) Events() []RawEvent { return rows[RawEvent](s, SectionKindEvents) }
+
+// EachEvents calls f with the Events of each shard that has any.
+func (s *Segment) EachEvents(f func(shard uint32, events []RawEvent)) {
+	for i := range s.sections {
+		if sec := &s.sections[i]; sec.Kind == SectionKindEvents && sec.Used > 0 {
+			f(sec.Shard, decode[RawEvent](nil, s.data[sec.Offset:], int(sec.EntryBytes), int(sec.Used)))
+		}
+	}
+}
 
 // CommTotals is the totals by communicator, summed over shards: entry i
 // belongs to entry i of Comms.

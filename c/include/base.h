@@ -15,8 +15,6 @@
 #define MT_HOT __attribute__((hot))
 #define MT_INLINE static inline __attribute__((always_inline))
 
-#define MPITRACE_VERSION "0.1.0"
-
 /* Index of the highest set bit plus one, 0 for 0: the histogram bin of v. */
 MT_INLINE unsigned mt_bin(uint64_t v, unsigned bins)
 {

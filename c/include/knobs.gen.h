@@ -20,4 +20,11 @@
     X(job_id, "MPITRACE_JOB_ID", "") \
     X(keep_segments, "MPITRACE_KEEP_SEGMENTS", "0")
 
+/* X(environment variable) of every other name that is no mistake */
+#define MPITRACE_OTHER_NAMES(X) \
+    X("MPITRACE_SHIM") \
+    X("MPITRACE_ROOT") \
+    X("MPITRACE_DIR") \
+    X("MPITRACE_HOME")
+
 #endif

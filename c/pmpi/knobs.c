@@ -27,6 +27,12 @@ static bool mt_knob_known(const char *entry)
     }
     MPITRACE_KNOBS(MT_NAMED)
 #undef MT_NAMED
+#define MT_NAMED(variable)                                                   \
+    if (strncmp(entry, variable "=", sizeof(variable)) == 0) {               \
+        return true;                                                         \
+    }
+    MPITRACE_OTHER_NAMES(MT_NAMED)
+#undef MT_NAMED
     return false;
 }
 

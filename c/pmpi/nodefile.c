@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../include/version.gen.h"
 #include "compat.h"
 #include "state.h"
 

@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../include/version.gen.h"
 #include "../probe/clock.h"
 #include "compat.h"
 #include "state.h"

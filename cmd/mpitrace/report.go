@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/mpitrace/mpitrace/report"
+	"github.com/mpitrace/mpitrace/report/page"
 	"github.com/mpitrace/mpitrace/segment"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -17,6 +19,8 @@ type reportOptions struct {
 	by, ranks, sort, color string
 	top                    int
 	live, json, csv        bool
+	html                   string // file to write the page to
+	force                  bool
 	model                  modelOptions
 	costs                  string
 }
@@ -42,7 +46,8 @@ shared memory.`,
   mpitrace report --by site --top 20 mpitrace-20260101-120000-n1-4711
   mpitrace report --by arrival        who is late at collectives, and what it costs
   mpitrace report --by rank --sort time --csv > ranks.csv
-  mpitrace report --rank 3,8-15 --json`,
+  mpitrace report --rank 3,8-15 --json
+  mpitrace report --html report.html  everything as one page for a browser`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := ""
@@ -60,10 +65,15 @@ shared memory.`,
 	c.Flags().BoolVar(&o.live, "live", false, "a job in shared memory on this node, the newest that is alive")
 	c.Flags().BoolVar(&o.json, "json", false, "everything as JSON (docs/report-json.md)")
 	c.Flags().BoolVar(&o.csv, "csv", false, "one table as CSV: that of --by, or the functions")
+	c.Flags().StringVar(&o.html, "html", "", "everything as one page for a browser, in this `file`; -: standard output (docs/html-report.md)")
+	c.Flags().BoolVar(&o.force, "force", false, "replace the file of --html if it exists")
 	o.model.addFlags(c)
 	c.Flags().StringVar(&o.costs, "costs", "", "`file` with the costs of copying and registering, as mpitrace advise --save-costs writes it")
 	c.Flags().StringVar(&o.color, "color", "auto", "auto, always or never")
-	c.MarkFlagsMutuallyExclusive("json", "csv")
+	c.MarkFlagsMutuallyExclusive("json", "csv", "html")
+	for _, flag := range []string{"by", "sort", "top"} {
+		c.MarkFlagsMutuallyExclusive("html", flag) // the page has all tables and sorts them itself
+	}
 	complete(c, "by", report.Views()...)
 	complete(c, "sort", "time", "calls", "bytes", "name")
 	complete(c, "color", "auto", "always", "never")
@@ -88,6 +98,9 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 	if err := view.Check(); err != nil {
 		return err
 	}
+	if err := o.checkFile(); err != nil {
+		return err
+	}
 	options, err := o.loadOptions(ranks)
 	if err != nil {
 		return err
@@ -104,6 +117,8 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 		return err
 	}
 	switch {
+	case o.html != "":
+		return o.writePage(r, stdout, stderr)
 	case o.json:
 		return r.WriteJSON(stdout)
 	case o.csv:
@@ -122,7 +137,35 @@ func (o *reportOptions) loadOptions(ranks report.Ranges) (report.Options, error)
 		options.Costs, err = loadCosts(o.costs)
 	}
 	options.Ranks, options.Detail, options.Pairs = ranks, o.json || ranks != nil, o.pairs()
+	if o.html != "" {
+		options = page.Needs(options)
+	}
 	return options, err
+}
+
+// checkFile refuses a file that --html must not write, before the work begins.
+func (o *reportOptions) checkFile() error {
+	switch {
+	case o.force && o.html == "":
+		return errors.New("--force replaces the file of --html: say which")
+	case o.html == "" || o.html == "-":
+		return nil
+	}
+	return page.CheckFile(o.html, o.force)
+}
+
+// writePage writes the page and says where it is.
+func (o *reportOptions) writePage(r *report.Report, stdout, stderr io.Writer) error {
+	options := page.Options{Version: programVersion()}
+	if o.html == "-" {
+		return page.Write(stdout, r, options)
+	}
+	size, err := page.WriteFile(o.html, o.force, r, options)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "mpitrace: %s is written, %s\n", o.html, report.Bytes(uint64(size)))
+	return nil
 }
 
 // pairs is how many of the heaviest pairs of ranks the output may need.

@@ -76,6 +76,44 @@ func TestReportCommand(t *testing.T) {
 	}
 }
 
+// TestReportHTML writes a page, once unless forced.
+func TestReportHTML(t *testing.T) {
+	dir, _ := results(t)
+	file := filepath.Join(t.TempDir(), "report.html")
+	for _, test := range []struct {
+		args   string
+		status int
+		want   string // in stdout of -, else in stderr
+	}{
+		{"--html FILE", 0, "report.html is written, "},
+		{"--html FILE", 2, "report.html exists already: remove it, choose another name, or replace it with --force"},
+		{"--html FILE --force", 0, "report.html is written, "},
+		{"--html -", 0, "<!DOCTYPE html>"},
+		{"--html - --rank 1", 0, "Only what the ranks chosen with --rank sent."},
+		{"--html FILE/below.html", 2, "below.html: "},
+		{"--html FILE --json", 2, "html"},
+		{"--html FILE --by site", 2, "by"},
+		{"--force", 2, "--force replaces the file of --html"},
+	} {
+		args := append([]string{"report"}, strings.Fields(strings.ReplaceAll(test.args, "FILE", file))...)
+		status, stdout, stderr := runs(append(args, dir)...)
+		said := stderr
+		if strings.HasPrefix(test.args, "--html -") {
+			said = stdout
+		}
+		if status != test.status || !strings.Contains(said, test.want) {
+			t.Errorf("%s: status %d, want %d and %q: %.200s", test.args, status, test.status, test.want, said)
+		}
+	}
+	// What cannot be written is refused before the result is read.
+	if _, _, stderr := runs("report", "--html", file, filepath.Join(dir, "none")); !strings.Contains(stderr, "exists already") {
+		t.Errorf("a file that exists, and no result: %s", stderr)
+	}
+	if page, err := os.ReadFile(file); err != nil || !strings.Contains(string(page), "<h2 id=\"findings-head\">Findings</h2>") {
+		t.Errorf("the file is no page: %v", err)
+	}
+}
+
 // TestReportJSON reads the JSON back.
 func TestReportJSON(t *testing.T) {
 	dir, _ := results(t)

@@ -4,24 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 
+	"github.com/mpitrace/mpitrace/internal/version"
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker (-X main.version=1.2.3).
-var version = ""
-
 // programVersion is the version of this executable.
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
-}
+func programVersion() string { return version.Number }
 
 // Exit statuses of mpitrace itself.
 const (
@@ -80,8 +69,10 @@ func subcommands() []*cobra.Command {
 	return []*cobra.Command{
 		newRunCommand(),
 		newReportCommand(),
+		newTopCommand(),
 		newDiffCommand(),
 		newAdviseCommand(),
+		newExportCommand(),
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),

@@ -1,5 +1,5 @@
 // Command gen writes every generated file of the project from the pages in
-// spec/. Run it from the top of the tree: go run ./internal/gen. With -check
+// spec/ and the file VERSION. Run it from the top of the tree: go run ./internal/gen. With -check
 // it writes nothing and fails if a committed file is not what it would write.
 package main
 
@@ -32,6 +32,9 @@ func main() {
 func run(top string, check bool) error {
 	out, err := generate(filepath.Join(top, "spec"))
 	if err != nil {
+		return err
+	}
+	if err := emitVersion(filepath.Join(top, "VERSION"), out); err != nil {
 		return err
 	}
 	paths := make([]string, 0, len(out))

@@ -12,7 +12,7 @@ type Knob struct {
 	Default  string
 	Values   []string // of an enum
 	Min, Max int64    // of an int, if Max is not 0
-	Side     string   // shim, run or internal
+	Side     string   // shim, run, internal or site
 	Doc      string
 }
 
@@ -33,4 +33,8 @@ var All = []Knob{
 	{"trace_bytes", "MPITRACE_TRACE_BYTES", "trace-bytes", "size", "256M", []string(nil), 0, 0, "shim", "largest trace file of a rank; what comes later is counted, not kept"},
 	{"job_id", "MPITRACE_JOB_ID", "", "text", "", []string(nil), 0, 0, "internal", "names the job, set by mpitrace run; default: from the launcher"},
 	{"keep_segments", "MPITRACE_KEEP_SEGMENTS", "keep-segments", "bool", "0", []string(nil), 0, 0, "shim", "leave the segments in shared memory after the node file is written"},
+	{"shim", "MPITRACE_SHIM", "", "path", "", []string(nil), 0, 0, "site", "path of libmpishim.so, for use in LD_PRELOAD; set by the modulefile, read by nobody"},
+	{"root", "MPITRACE_ROOT", "", "path", "", []string(nil), 0, 0, "site", "where mpitrace is installed; set by the modulefile, read by nobody"},
+	{"dir", "MPITRACE_DIR", "", "path", "", []string(nil), 0, 0, "site", "as MPITRACE_ROOT, in modulefiles of other sites"},
+	{"home", "MPITRACE_HOME", "", "path", "", []string(nil), 0, 0, "site", "as MPITRACE_ROOT, in modulefiles of other sites"},
 }

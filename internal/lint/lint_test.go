@@ -24,13 +24,25 @@ var goArrows = []struct{ from, to, why string }{
 	{"segment", "report", "the format of a segment does not depend on how it is shown"},
 	{"segment", "internal/launch", "reading results needs no launcher"},
 	{"report", "internal/launch", "reporting works where nothing can be launched"},
+	{"report", "report/page", "the model knows nothing of the page that is made from it"},
 	{"report", "cmd", "commands use packages, never the other way round"},
+	{"report", "report/timeline", "a report is complete without its exports"},
+	{"report/timeline", "report/timeline/export", "the timeline knows no format"},
+	{"report/timeline/tables", "report/timeline/perfetto", "formats do not know each other"},
+	{"internal/extsort", "segment", "sorting knows nothing of what is sorted"},
 	{"arrival", "report", "measurement knows nothing of how it is shown"},
 	{"arrival", "reusetrack", "siblings do not know each other"},
 	{"reusetrack", "arrival", "siblings do not know each other"},
 	{"reusetrack", "report", "measurement knows nothing of how it is shown"},
+	{"regcache", "segment", "the cache knows addresses, not what was measured"},
+	{"regcache", "arrival", "siblings do not know each other"},
+	{"regcache", "reusetrack", "siblings do not know each other"},
+	{"regcache", "report", "a cache knows nothing of how it is shown"},
+	{"regcache", "internal", "what registers and who watches are handed in"},
 	{"internal/advise", "report", "advice is made of figures, not of tables"},
 	{"internal/launch", "report", "a job must start and end without its report"},
+	{"internal/top", "internal/launch", "watching a job needs no launcher"},
+	{"report", "internal/top", "a report is made where there is no terminal"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
@@ -53,11 +65,13 @@ func TestGoArrows(t *testing.T) {
 
 // cMay lists for each C folder the folders it may include from.
 var cMay = map[string][]string{
-	"include": {"include"},
-	"abi":     {"abi"},
-	"probe":   {"include", "probe"},
-	"gen":     {"include", "gen", "pmpi"},
-	"pmpi":    {"include", "probe", "abi", "gen", "pmpi"},
+	"include":  {"include"},
+	"abi":      {"abi"},
+	"probe":    {"include", "probe"},
+	"gen":      {"include", "gen", "pmpi"},
+	"pmpi":     {"include", "probe", "abi", "gen", "pmpi"},
+	"otf2":     {"otf2"},
+	"regcache": {"include", "regcache"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
@@ -104,14 +118,19 @@ var banned = []struct {
 }{
 	{regexp.MustCompile(`^c/probe/.*\.[ch]$`), regexp.MustCompile(`\b(malloc|calloc|free|mmap|open|read|write|printf|pthread_\w+)\s*\(`), "the hot path neither allocates nor enters the kernel"},
 	{regexp.MustCompile(`^c/(probe|include)/.*\.[ch]$`), regexp.MustCompile(`\bMPI_(Comm|Datatype|Request)\b\s+\w+[;,)]`), "MPI handles are known in pmpi/, gen/ and abi/ only"},
+	{regexp.MustCompile(`^c/regcache/.*\.[ch]$`), regexp.MustCompile(`\b(malloc|calloc|free|mmap|open|read|write|printf|pthread_\w+)\s*\(`), "the table is used in signal handlers and children of fork"},
 	{regexp.MustCompile(`\.go$`), regexp.MustCompile(`(?m)^import "C"`), "CGO_ENABLED=0 go build ./... must pass"},
 	{regexp.MustCompile(`\.(go|c|h)$`), regexp.MustCompile(`\b(TODO|FIXME|XX` + `X)\b`), "finish it, or write it down where it is tracked"},
 	{regexp.MustCompile(`^(segment|report)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
 }
 
+// bridge is the one file of Go that may import C: it lets tests run the table
+// of c/regcache. Nothing but tests may import its package (see TestBridge).
+const bridge = "c/regcache/bridge.go"
+
 func TestBannedPatterns(t *testing.T) {
 	for _, file := range tracked(t) {
-		if strings.Contains(file, "internal/lint/") {
+		if strings.Contains(file, "internal/lint/") || file == bridge {
 			continue
 		}
 		var text []byte
@@ -126,6 +145,23 @@ func TestBannedPatterns(t *testing.T) {
 				t.Errorf("%s: %q: %s", file, m, b.why)
 			}
 		}
+	}
+}
+
+// TestBridge: no command has C in it.
+func TestBridge(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}} {{.Imports}}", module+"...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for _, line := range strings.Split(string(out), "\n") {
+		name, imports, _ := strings.Cut(line, " ")
+		if strings.Contains(imports, module+filepath.Dir(bridge)) {
+			t.Errorf("%s imports the test bridge", name)
+		}
+	}
+	if !bytes.Contains(read(t, "../../"+bridge), []byte("\nimport \"C\"")) {
+		t.Errorf("%s is gone: so should its exception be", bridge)
 	}
 }
 
@@ -189,6 +225,21 @@ func TestShimLoadsOnOldGlibc(t *testing.T) {
 				t.Errorf("newer than GLIBC_2.%d: %s", newest, line)
 			}
 		}
+	}
+}
+
+// TestShimContents: what only a runtime beside the shim needs is not in what
+// every process loads.
+func TestShimContents(t *testing.T) {
+	out, err := exec.Command("nm", "../../build/libmpishim.so").Output()
+	if err != nil {
+		t.Fatalf("nm build/libmpishim.so (make build first): %v", err)
+	}
+	if !strings.Contains(string(out), " mt_attach\n") {
+		t.Error("no mt_attach among the symbols: the library is stripped, this test sees nothing")
+	}
+	if m := regexp.MustCompile(`\bmt_regcache\w*`).Find(out); m != nil {
+		t.Errorf("%s is in libmpishim.so", m)
 	}
 }
 

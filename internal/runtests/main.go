@@ -99,7 +99,13 @@ func goTests(t *tally) {
 		fmt.Println(err)
 		t.fail("go test")
 	}
+	for _, pkg := range concurrent {
+		step(t, "race detector: "+pkg, false, "go", "test", "-race", "-count=1", "-timeout", "10m", pkg)
+	}
 }
+
+// concurrent packages are tested under the race detector too.
+var concurrent = []string{"./regcache"}
 
 var summary = regexp.MustCompile(`^(?:conformance: )?(\d+) passed, (\d+) failed$`)
 

@@ -6,6 +6,7 @@ package synth
 
 import (
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/mpitrace/mpitrace/segment"
@@ -107,9 +108,16 @@ func SetText(field []byte, text string) {
 // ID is the id of a function of MPI; an unknown name is a mistake in a test
 // and panics.
 func ID(name string) uint32 {
+	if id, ok := ids.Load(name); ok {
+		return id.(uint32)
+	}
 	id, ok := segment.CallByName(name)
 	if !ok {
 		panic("synth: no function " + name)
 	}
+	ids.Store(name, uint32(id))
 	return uint32(id)
 }
+
+// ids is what ID has found: large jobs ask for the same few millions of times.
+var ids sync.Map

@@ -1,0 +1,4 @@
+package timeline
+
+// TraceBlock is for TestBlock.
+const TraceBlock = traceBlock
