@@ -132,11 +132,11 @@ func TestConformance(t *testing.T) {
 					args := append([]string{d.name, "engine=" + engine}, way...)
 					switch build {
 					case "plain":
-						args = append(args, "operations=100000")
+						args = append(args, "operations=20000")
 					case "thread":
-						args = append(args, "threads=1", "operations=2000", "limit=60000")
+						args = append(args, "threads=1", "operations=600", "limit=60000")
 					default:
-						args = append(args, "operations=4000", "limit=60000")
+						args = append(args, "operations=1500", "limit=60000")
 					}
 					t.Run(strings.Join(append(args[:len(args):len(args)], build), " "), func(t *testing.T) {
 						conformance(t, build, d.may, args...)
