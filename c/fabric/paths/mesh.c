@@ -1,0 +1,245 @@
+/* mesh.c: see mesh.h. Cold. */
+#include "mesh.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a rank says first: of one size in all versions. */
+struct mt_mesh_hello {
+    char magic[8];
+    uint32_t version;
+    uint32_t address_bytes; /* of struct mt_fabric_address */
+    uint32_t rails;
+    uint32_t transports;
+    uint32_t status; /* enum mt_status: what it could not make */
+    uint32_t reserved;
+};
+
+static const char mt_magic[8] = "mtfabric";
+
+static uint32_t mt_transports(const struct mt_mesh_options *o)
+{
+    return (o->rc.send_depth > 0 ? (uint32_t)MT_FABRIC_RC : 0) |
+           (o->ud.send_depth > 0 ? (uint32_t)MT_FABRIC_UD : 0);
+}
+
+/* Whether rank i may take part; says why not. */
+static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
+                                     const struct mt_mesh_hello *theirs,
+                                     uint32_t i,
+                                     const struct mt_mesh_options *o)
+{
+    if (memcmp(theirs->magic, mt_magic, sizeof(mt_magic)) != 0) {
+        mt_path_say(o->say, o->say_user, "rank %u does not speak the protocol of the fabric", i);
+        return MT_EVERSION;
+    }
+    if (theirs->version != mine->version ||
+        theirs->address_bytes != mine->address_bytes) {
+        mt_path_say(o->say, o->say_user,
+               "rank %u speaks version %u of the fabric's protocol, this one "
+               "version %u: run the same mpitrace everywhere",
+               i, theirs->version, mine->version);
+        return MT_EVERSION;
+    }
+    if (theirs->status != MT_OK) {
+        mt_path_say(o->say, o->say_user, "rank %u cannot take part: %s", i,
+               mt_status_text((enum mt_status)theirs->status));
+        return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
+                                            : MT_EINVAL;
+    }
+    if (theirs->rails != mine->rails ||
+        theirs->transports != mine->transports) {
+        mt_path_say(o->say, o->say_user, "rank %u has %u rails, this one %u: name as many on all", i,
+               theirs->rails, mine->rails);
+        return MT_EINVAL;
+    }
+    return MT_OK;
+}
+
+/* status: whether this rank can go on. The verdict on all. */
+static enum mt_status mt_meet(const struct mt_mesh *mesh,
+                              const struct mt_fabric_wireup *wireup,
+                              const struct mt_mesh_options *o,
+                              enum mt_status status)
+{
+    struct mt_mesh_hello mine = {.version = MT_MESH_VERSION,
+                                 .address_bytes = sizeof(struct mt_fabric_address),
+                                 .rails = mesh->rails->count,
+                                 .transports = mt_transports(o),
+                                 .status = status};
+    struct mt_mesh_hello *all = calloc(wireup->size, sizeof(*all));
+    memcpy(mine.magic, mt_magic, sizeof(mt_magic));
+    if (all == NULL) {
+        return MT_ENOMEM;
+    }
+    enum mt_status verdict =
+        wireup->exchange(wireup->user, &mine, sizeof(mine), all);
+    for (uint32_t i = 0; i < wireup->size && verdict == MT_OK; i++) {
+        verdict = mt_hello_check(&mine, &all[i], i, o);
+    }
+    free(all);
+    return verdict;
+}
+
+static enum mt_status mt_mesh_make(struct mt_mesh *mesh,
+                                   const struct mt_mesh_options *o)
+{
+    uint32_t rails = mesh->rails->count;
+    enum mt_status status = MT_OK;
+    for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
+        const struct mt_rail *rail = &mesh->rails->rails[r];
+        struct mt_fabric_qp_options q = o->rc;
+        q.send_cq = rail->send_cq;
+        q.receive_cq = rail->receive_cq;
+        q.port = rail->port;
+        q.transport = MT_FABRIC_RC;
+        for (uint32_t p = 0; p < mesh->size && status == MT_OK; p++) {
+            struct mt_fabric_qp **place = &mesh->rc[(size_t)p * rails + r];
+            if (p != mesh->rank && o->rc.send_depth > 0) {
+                status = mt_fabric_qp_create(rail->pd, &q, place);
+            }
+            if (status == MT_OK && *place != NULL && o->prepare != NULL) {
+                status = o->prepare(o->user, p, r, *place);
+            }
+        }
+        if (o->ud.send_depth > 0 && status == MT_OK) {
+            q = o->ud;
+            q.send_cq = rail->send_cq;
+            q.receive_cq = rail->receive_cq;
+            q.port = rail->port;
+            q.transport = MT_FABRIC_UD;
+            status = mt_fabric_qp_create(rail->pd, &q, &mesh->ud[r]);
+        }
+    }
+    return status;
+}
+
+/* Addresses of this rank: for each peer and rail its RC one, then its UD ones. */
+static enum mt_status mt_mesh_addresses(const struct mt_mesh *mesh,
+                                        struct mt_fabric_address *mine)
+{
+    uint32_t rails = mesh->rails->count;
+    size_t rc = (size_t)mesh->size * rails;
+    enum mt_status status = MT_OK;
+    for (size_t i = 0; i < rc && status == MT_OK; i++) {
+        if (mesh->rc[i] != NULL) {
+            status = mt_fabric_qp_address(mesh->rc[i], &mine[i]);
+        }
+    }
+    for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
+        if (mesh->ud[r] != NULL) {
+            status = mt_fabric_qp_address(mesh->ud[r], &mine[rc + r]);
+        }
+    }
+    return status;
+}
+
+static enum mt_status mt_mesh_connect(struct mt_mesh *mesh,
+                                      const struct mt_mesh_options *o,
+                                      const struct mt_fabric_address *all)
+{
+    uint32_t rails = mesh->rails->count;
+    size_t each = ((size_t)mesh->size + 1) * rails;
+    enum mt_status status = MT_OK;
+    for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
+        if (mesh->ud[r] != NULL) {
+            status = mt_fabric_qp_connect(mesh->ud[r], NULL);
+        }
+        for (uint32_t p = 0; p < mesh->size && status == MT_OK; p++) {
+            const struct mt_fabric_address *theirs = &all[p * each];
+            size_t at = (size_t)p * rails + r;
+            if (mesh->rc[at] != NULL) {
+                status = mt_fabric_qp_connect(
+                    mesh->rc[at], &theirs[(size_t)mesh->rank * rails + r]);
+            }
+            if (mesh->ud[r] != NULL && status == MT_OK) {
+                status = mt_fabric_ah_create(
+                    mesh->rails->rails[r].pd,
+                    &theirs[(size_t)mesh->size * rails + r], &mesh->ah[at]);
+            }
+            if (status != MT_OK) {
+                mt_path_say(o->say, o->say_user, "rank %u cannot be reached over %s: %s", p,
+                       mesh->rails->rails[r].name, mt_status_text(status));
+            }
+        }
+    }
+    return status;
+}
+
+/* With what this rank could make (status), so that all can judge. */
+static enum mt_status mt_mesh_join(struct mt_mesh *mesh,
+                                   const struct mt_fabric_wireup *wireup,
+                                   const struct mt_mesh_options *o,
+                                   enum mt_status status)
+{
+    size_t each = ((size_t)mesh->size + 1) * mesh->rails->count;
+    struct mt_fabric_address *mine = calloc(each, sizeof(*mine));
+    struct mt_fabric_address *all = calloc(each * mesh->size, sizeof(*all));
+    if (status == MT_OK && (mine == NULL || all == NULL)) {
+        status = MT_ENOMEM;
+    }
+    if (status == MT_OK) {
+        status = mt_mesh_addresses(mesh, mine);
+    }
+    status = mt_meet(mesh, wireup, o, status);
+    if (status == MT_OK) {
+        status = wireup->exchange(wireup->user, mine, each * sizeof(*mine), all);
+    }
+    if (status == MT_OK) {
+        status = mt_mesh_connect(mesh, o, all);
+        /* a message to a rank that is not connected yet is no business of
+         * anybody: all are, or none goes on */
+        status = mt_meet(mesh, wireup, o, status);
+    }
+    free(mine);
+    free(all);
+    return status;
+}
+
+enum mt_status mt_mesh_create(const struct mt_rails *rails,
+                              const struct mt_fabric_wireup *wireup,
+                              const struct mt_mesh_options *options,
+                              struct mt_mesh *mesh)
+{
+    *mesh = (struct mt_mesh){
+        .rails = rails, .rank = wireup->rank, .size = wireup->size};
+    enum mt_status status = mt_meet(mesh, wireup, options, MT_OK);
+    if (status != MT_OK) {
+        return status;
+    }
+    size_t places = (size_t)wireup->size * rails->count;
+    mesh->rc = calloc(places, sizeof(*mesh->rc));
+    mesh->ah = calloc(places, sizeof(*mesh->ah));
+    mesh->ud = calloc(rails->count, sizeof(*mesh->ud));
+    status = mesh->rc != NULL && mesh->ah != NULL && mesh->ud != NULL
+                 ? mt_mesh_make(mesh, options)
+                 : MT_ENOMEM;
+    status = mt_mesh_join(mesh, wireup, options, status);
+    if (status != MT_OK) {
+        mt_mesh_destroy(mesh);
+    }
+    return status;
+}
+
+void mt_mesh_destroy(struct mt_mesh *mesh)
+{
+    size_t places = (size_t)mesh->size * mesh->rails->count;
+    for (size_t i = 0; i < places; i++) {
+        if (mesh->ah != NULL && mesh->ah[i] != NULL) {
+            mt_fabric_ah_destroy(mesh->ah[i]);
+        }
+        if (mesh->rc != NULL && mesh->rc[i] != NULL) {
+            mt_fabric_qp_destroy(mesh->rc[i]);
+        }
+    }
+    for (uint32_t r = 0; mesh->ud != NULL && r < mesh->rails->count; r++) {
+        if (mesh->ud[r] != NULL) {
+            mt_fabric_qp_destroy(mesh->ud[r]);
+        }
+    }
+    free(mesh->rc);
+    free(mesh->ah);
+    free(mesh->ud);
+    mesh->rc = mesh->ud = NULL;
+    mesh->ah = NULL;
+}
