@@ -1,0 +1,118 @@
+/* list.c: devices, ports and what they can do. */
+#include "tool.h"
+
+#include <stdio.h>
+
+enum { DEVICES = 64 };
+
+struct named {
+    uint32_t bit;
+    const char *name;
+};
+
+static const struct named transports[] = {
+    {MT_FABRIC_RC, "RC"}, {MT_FABRIC_UD, "UD"}, {0, NULL}};
+static const struct named operations[] = {
+    {MT_FABRIC_SEND, "SEND"},
+    {MT_FABRIC_WRITE, "WRITE"},
+    {MT_FABRIC_WRITE_WITH_IMM, "WRITE_WITH_IMM"},
+    {MT_FABRIC_READ, "READ"},
+    {0, NULL}};
+static const struct named notices[] = {
+    {MT_FABRIC_NOTIFY_FLAG_WRITE, "flag-write"},
+    {MT_FABRIC_NOTIFY_IMM, "imm"},
+    {MT_FABRIC_NOTIFY_SEND, "send"},
+    {0, NULL}};
+
+static void print_set(const char *key, const struct named *names,
+                      uint32_t set, bool json)
+{
+    bool any = false;
+    printf(json ? ",\"%s\":[" : "    %-22s", key);
+    for (; names->name != NULL; names++) {
+        if ((set & names->bit) != 0) {
+            printf(json ? "%s\"%s\"" : "%s%s", any ? (json ? "," : " ") : "",
+                   names->name);
+            any = true;
+        }
+    }
+    printf(json ? "]" : "%s\n", any ? "" : "none");
+}
+
+static void print_number(const char *key, uint64_t value, bool json)
+{
+    printf(json ? ",\"%s\":%llu" : "    %-22s%llu\n", key,
+           (unsigned long long)value);
+}
+
+static void print_flag(const char *key, bool value, bool json)
+{
+    if (json) {
+        printf(",\"%s\":%s", key, value ? "true" : "false");
+    } else {
+        printf("    %-22s%s\n", key, value ? "yes" : "no");
+    }
+}
+
+static void print_caps(const struct mt_fabric_caps *c, bool json)
+{
+    print_set("transports", transports, c->transports, json);
+    print_set("rc_operations", operations, c->rc_operations, json);
+    print_set("ud_operations", operations, c->ud_operations, json);
+    print_set("notify", notices, c->notify, json);
+    print_number("max_pieces", c->max_pieces, json);
+    print_number("max_inline_bytes", c->max_inline, json);
+    print_number("max_reads", c->max_reads, json);
+    print_number("max_depth", c->max_depth, json);
+    print_number("max_queue_pairs", c->max_qps, json);
+    print_number("max_message_bytes", c->max_message, json);
+    print_number("ud_payload_bytes", c->ud_payload, json);
+    print_number("ud_headroom_bytes", c->ud_headroom, json);
+    print_flag("shared_receive_queue", c->srq, json);
+    print_flag("completion_channels", c->events, json);
+    print_flag("waits_for_receive", c->waits_for_receive, json);
+}
+
+static void print_port(const struct mt_fabric_port *p, bool json)
+{
+    if (json) {
+        printf("{\"name\":\"%s\",\"number\":%u,\"mtu_bytes\":%u,"
+               "\"bits_per_second\":%llu,\"up\":%s}",
+               p->name, p->number, p->mtu,
+               (unsigned long long)p->bits_per_second, p->up ? "true" : "false");
+        return;
+    }
+    printf("  port %u: %s, %s, mtu %u", p->number, p->name,
+           p->up ? "up" : "down", p->mtu);
+    if (p->bits_per_second > 0) {
+        printf(", %.3g Gbit/s", (double)p->bits_per_second / 1e9);
+    }
+    printf("\n");
+}
+
+void tool_list(struct tool *t)
+{
+    static struct mt_fabric_device devices[DEVICES];
+    bool json = t->o.json;
+    uint32_t count = 0;
+    tool_check(mt_fabric_devices(devices, DEVICES, &count), "listing devices");
+    count = count < DEVICES ? count : DEVICES;
+    printf(json ? "{\"devices\":[" : "");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct mt_fabric_device *d = &devices[i];
+        printf(json ? "%s{\"name\":\"%s\",\"provider\":\"%s\",\"ports\":["
+                    : "%s%s (%s)\n",
+               json && i > 0 ? "," : "", d->name, d->provider);
+        for (uint32_t p = 0; p < d->port_count; p++) {
+            printf("%s", json && p > 0 ? "," : "");
+            print_port(&d->ports[p], json);
+        }
+        printf(json ? "]" : "");
+        print_caps(&d->caps, json);
+        printf(json ? "}" : "");
+    }
+    printf(json ? "]}\n" : "");
+    if (count == 0 && !json) {
+        printf("no device: not even shared memory works here\n");
+    }
+}

@@ -1,0 +1,233 @@
+/* main.c: mpitrace-fabric MODE [options]: reads the command line. mpitrace
+ * fabric starts it: that program is built without C. Status 0, 1 (something
+ * failed) or 2 (a wrong command line). */
+#include "tool.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct tool_mode tool_modes[] = {
+    {"list", "devices, ports and what they can do", true, tool_list},
+    {"pingpong", "latency of SEND, and of WRITE with a notice", false,
+     tool_pingpong},
+    {"bandwidth", "one way, ping-pong and both ways", false, tool_bandwidth},
+    {"registration", "what registering memory costs", false, tool_registration},
+    {"connections", "latency and throughput of 1 to 256 connections", false,
+     tool_connections},
+    {"rails", "several rails against one", false, tool_rails},
+    {"memory", "memory for each peer, UD against RC", false, tool_memory},
+    {NULL, NULL, false, NULL},
+};
+
+static int usage(FILE *out, int status)
+{
+    fprintf(out, "usage: mpitrace-fabric MODE [options]\n\n");
+    for (const struct tool_mode *m = tool_modes; m->name != NULL; m++) {
+        fprintf(out, "  %-14s %s\n", m->name, m->help);
+    }
+    fprintf(out,
+            "\n"
+            "  --device PATTERNS      rails: names of ports or devices, as in "
+            "'rxe*,iwarp:eth0'\n"
+            "  --per-port N           so many rails of each port\n"
+            "  --engine ENGINE        inline, peer or thread\n"
+            "  --size BYTES[,BYTES]   of messages; K, M: times 1024\n"
+            "  --iterations N         of each size\n"
+            "  --connections N        connections or peers at most\n"
+            "  --duration MS          of a measurement for a fixed time\n"
+            "  --stripe-above BYTES   messages that are split over all rails\n"
+            "  --cpu A,B              processors of the two processes\n"
+            "  --listen [HOST:]PORT   be one of two hosts, and wait\n"
+            "  --connect HOST[:PORT]  be the other: the first says what is done\n"
+            "  --timeout SECONDS      most time for any wait\n"
+            "  --faults FILE          let things go wrong as the script says\n"
+            "  --json                 results as JSON\n");
+    return status;
+}
+
+static void wrong(const char *format, const char *what)
+{
+    fprintf(stderr, "mpitrace fabric: ");
+    fprintf(stderr, format, what);
+    fprintf(stderr, " (see mpitrace fabric --help)\n");
+    exit(2);
+}
+
+/* A number from least to most, with K, M or G behind it. */
+static uint64_t number(const char *name, const char *text, uint64_t least,
+                       uint64_t most, char **end_p)
+{
+    char *end;
+    uint64_t value = strtoull(text, &end, 10);
+    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+    end += shift > 0;
+    bool whole = *end == '\0' || (end_p != NULL && *end == ',');
+    if (text[0] < '0' || text[0] > '9' || !whole || value > most >> shift ||
+        value << shift < least) {
+        fprintf(stderr,
+                "mpitrace fabric: %s %s: a number from %llu to %llu is wanted\n",
+                name, text, (unsigned long long)least,
+                (unsigned long long)most);
+        exit(2);
+    }
+    if (end_p != NULL) {
+        *end_p = end;
+    }
+    return value << shift;
+}
+
+static void read_sizes(struct tool_config *c, const char *text)
+{
+    const uint64_t most = UINT64_C(1) << 28;
+    c->size_count = 0;
+    for (char *at = (char *)text; at != NULL;
+         at = *at == ',' ? at + 1 : NULL) {
+        if (c->size_count == TOOL_SIZES) {
+            wrong("--size %s: too many sizes", text);
+        }
+        c->sizes[c->size_count++] = number("--size", at, 1, most, &at);
+    }
+}
+
+static enum mt_fabric_engine read_engine(const char *text)
+{
+    static const char *const names[] = {"inline", "peer", "thread"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            return (enum mt_fabric_engine)i;
+        }
+    }
+    wrong("--engine %s: inline, peer or thread is wanted", text);
+    return MT_FABRIC_ENGINE_INLINE;
+}
+
+enum option_key {
+    DEVICE = 256, PER_PORT, ENGINE, SIZE, ITERATIONS, CONNECTIONS, DURATION,
+    STRIPE, CPU, LISTEN, CONNECT, TIMEOUT, FAULTS, JSON, HELP,
+};
+
+static const struct option long_options[] = {
+    {"device", required_argument, NULL, DEVICE},
+    {"per-port", required_argument, NULL, PER_PORT},
+    {"engine", required_argument, NULL, ENGINE},
+    {"size", required_argument, NULL, SIZE},
+    {"iterations", required_argument, NULL, ITERATIONS},
+    {"connections", required_argument, NULL, CONNECTIONS},
+    {"duration", required_argument, NULL, DURATION},
+    {"stripe-above", required_argument, NULL, STRIPE},
+    {"cpu", required_argument, NULL, CPU},
+    {"listen", required_argument, NULL, LISTEN},
+    {"connect", required_argument, NULL, CONNECT},
+    {"timeout", required_argument, NULL, TIMEOUT},
+    {"faults", required_argument, NULL, FAULTS},
+    {"json", no_argument, NULL, JSON},
+    {"help", no_argument, NULL, HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static void read_option(struct tool_options *o, int key, char *text)
+{
+    char *end;
+    switch (key) {
+    case DEVICE: o->patterns = text; break;
+    case PER_PORT:
+        o->per_port = (uint32_t)number("--per-port", text, 1, MT_RAILS, NULL);
+        break;
+    case ENGINE: o->engine = read_engine(text); break;
+    case SIZE: read_sizes(&o->config, text); break;
+    case ITERATIONS:
+        o->config.iterations =
+            (uint32_t)number("--iterations", text, 1, 1 << 30, NULL);
+        break;
+    case CONNECTIONS:
+        o->config.connections =
+            (uint32_t)number("--connections", text, 2, 1024, NULL);
+        break;
+    case DURATION:
+        o->config.duration_ms =
+            (uint32_t)number("--duration", text, 1, 60000, NULL);
+        break;
+    case STRIPE:
+        o->config.threshold =
+            number("--stripe-above", text, 0, UINT64_C(1) << 30, NULL);
+        break;
+    case CPU:
+        o->cpus[0] = (int)number("--cpu", text, 0, 1023, &end);
+        o->cpus[1] = *end == ','
+                         ? (int)number("--cpu", end + 1, 0, 1023, NULL)
+                         : o->cpus[0];
+        break;
+    case LISTEN: o->listen = text; break;
+    case CONNECT: o->connect = text; break;
+    case TIMEOUT:
+        o->timeout_ms =
+            1000 * (uint32_t)number("--timeout", text, 1, 86400, NULL);
+        break;
+    case FAULTS: o->faults = text; break;
+    case JSON: o->json = true; break;
+    case HELP: exit(usage(stdout, 0));
+    default: exit(2); /* getopt said why */
+    }
+}
+
+/* "7000" listens everywhere. */
+static const char *listen_address(const char *text)
+{
+    static char address[300];
+    if (text == NULL || strpbrk(text, ":.[") != NULL ||
+        strspn(text, "0123456789") != strlen(text)) {
+        return text;
+    }
+    snprintf(address, sizeof(address), ":%s", text);
+    return address;
+}
+
+static uint32_t read_mode(const char *name)
+{
+    for (uint32_t i = 0; tool_modes[i].name != NULL; i++) {
+        if (strcmp(tool_modes[i].name, name) == 0) {
+            return i;
+        }
+    }
+    wrong("there is no mode %s", name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct tool t;
+    int key;
+    t.o = (struct tool_options){.config = {.version = TOOL_VERSION,
+                                           .threshold = MT_STRIPE_THRESHOLD,
+                                           .connections = 256,
+                                           .duration_ms = 200},
+                                .timeout_ms = 20000,
+                                .cpus = {-1, -1}};
+    argv[0] = "mpitrace fabric";
+    while ((key = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
+        read_option(&t.o, key == 'h' ? HELP : key, optarg);
+    }
+    if (optind + 1 < argc) {
+        wrong("%s: one mode at a time", argv[optind + 1]);
+    }
+    if (optind == argc && t.o.connect == NULL) {
+        return usage(stderr, 2);
+    }
+    if (t.o.listen != NULL && t.o.connect != NULL) {
+        wrong("--listen or --connect %s, not both", t.o.connect);
+    }
+    t.o.listen = listen_address(t.o.listen);
+    t.o.config.mode = optind < argc ? read_mode(argv[optind]) : 0;
+    if (tool_modes[t.o.config.mode].alone && t.o.connect == NULL) {
+        tool_modes[t.o.config.mode].run(&t);
+        return 0;
+    }
+    tool_start(&t);
+    if (t.config.mode >= sizeof(tool_modes) / sizeof(tool_modes[0]) - 1) {
+        tool_fail("the other side asks for something unknown");
+    }
+    tool_modes[t.config.mode].run(&t);
+    return tool_stop(&t);
+}

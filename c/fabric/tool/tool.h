@@ -1,0 +1,197 @@
+/* tool.h: mpitrace-fabric, the user's tool: what devices are there, and what
+ * they are worth between two processes. The program is two processes, ranks 0
+ * and 1, of this host (it forks) or of two (--listen, --connect). Rank 0 says
+ * what is done and prints; both check the data.
+ *
+ * Must not: know a provider. Every wait ends within --timeout. */
+#ifndef MPITRACE_FABRIC_TOOL_H
+#define MPITRACE_FABRIC_TOOL_H
+
+#include "../paths/credits.h"
+#include "../paths/rails.h"
+#include "../paths/put.h"
+#include "../paths/socket.h"
+#include "../paths/stripe.h"
+
+enum { TOOL_SIZES = 32, TOOL_VERSION = 1 };
+
+/* What both do, as rank 0 says. */
+struct tool_config {
+    uint32_t version; /* TOOL_VERSION */
+    uint32_t mode;    /* index of the mode */
+    uint32_t size_count;
+    uint32_t iterations; /* 0: as many as the mode thinks right */
+    uint32_t connections;
+    uint32_t duration_ms;
+    uint64_t threshold; /* of striping */
+    uint64_t sizes[TOOL_SIZES];
+};
+
+struct tool_options {
+    struct tool_config config;
+    const char *patterns; /* of rails; NULL: the first device */
+    const char *listen, *connect;
+    const char *faults;
+    uint32_t per_port;
+    uint32_t timeout_ms;
+    enum mt_fabric_engine engine;
+    int cpus[2]; /* of ranks 0 and 1, -1: anywhere */
+    bool json;
+};
+
+struct tool_table {
+    bool open;
+    uint32_t rows;
+    const struct tool_column *columns;
+};
+
+struct tool {
+    struct tool_options o;
+    struct tool_config config;
+    uint32_t rank;
+    int child; /* of rank 0, -1: none */
+    struct mt_socket socket;
+    struct mt_rails rails;
+    struct tool_table table;
+};
+
+struct tool_mode {
+    const char *name, *help;
+    bool alone; /* needs no second process */
+    void (*run)(struct tool *t);
+};
+
+extern const struct tool_mode tool_modes[]; /* the last has no name */
+
+void tool_list(struct tool *t);
+void tool_pingpong(struct tool *t);
+void tool_bandwidth(struct tool *t);
+void tool_registration(struct tool *t);
+void tool_connections(struct tool *t);
+void tool_rails(struct tool *t);
+void tool_memory(struct tool *t);
+
+/* ---- session.c ---- */
+
+/* Says what is wrong and ends this process with status 1. */
+void tool_fail(const char *format, ...)
+    __attribute__((noreturn, format(printf, 1, 2)));
+/* ... unless status is MT_OK. */
+void tool_check(enum mt_status status, const char *what);
+
+/* Forks or connects, opens the rails; ends with status. */
+void tool_start(struct tool *t);
+int tool_stop(struct tool *t);
+
+/* Both get what the other brought. */
+void tool_swap(struct tool *t, const void *mine, void *theirs, size_t bytes);
+void tool_meet(struct tool *t);
+
+uint64_t tool_size(const struct tool *t, uint32_t i, const uint64_t *defaults,
+                   uint32_t default_count); /* 0: there is no ith size */
+
+/* A deadline that costs little to look at. */
+struct tool_wait {
+    uint64_t until_ns;
+    uint32_t turns;
+};
+struct tool_wait tool_wait_begin(const struct tool *t);
+/* Fails when the time is over, saying what did not come. */
+void tool_wait_slow(const struct tool *t, struct tool_wait *w, const char *what);
+MT_INLINE void tool_wait(const struct tool *t, struct tool_wait *w,
+                         const char *what)
+{
+    if (mt_unlikely(++w->turns % 65536 == 0)) {
+        tool_wait_slow(t, w, what);
+    }
+}
+
+uint64_t tool_now_ns(void);
+
+/* ---- link.c ---- */
+
+/* Memory of this side that the other may write. */
+struct tool_memory {
+    struct mt_fabric_mr *mr;
+    char *at;
+    uint64_t bytes;
+    uint64_t remote_at;
+    uint32_t remote_rkey;
+};
+void tool_memory_open(struct tool *t, const struct mt_rail *rail,
+                      uint64_t bytes, struct tool_memory *m);
+void tool_memory_close(struct tool_memory *m);
+
+/* Queue pairs of the two ranks over one rail. */
+struct mt_fabric_qp_options tool_rc_options(const struct mt_rail *rail,
+                                            uint32_t depth);
+void tool_connect(struct tool *t, const struct mt_rail *rail,
+                  const struct mt_fabric_qp_options *options, uint32_t count,
+                  struct mt_fabric_qp **qps);
+
+/* Connects one queue pair that was made with receives posted. */
+void tool_join_qp(struct tool *t, struct mt_fabric_qp *qp);
+
+/* Completions, checked. */
+uint32_t tool_poll(struct mt_fabric_cq *cq, struct mt_fabric_completion *c,
+                   uint32_t limit);
+struct mt_fabric_completion tool_next(struct tool *t, struct mt_fabric_cq *cq,
+                                      const char *what);
+
+/* Bytes that depend on place and seed. */
+void tool_fill(void *memory, uint64_t bytes, uint64_t seed);
+void tool_verify(const void *memory, uint64_t bytes, uint64_t seed,
+                 const char *what);
+
+/* ---- stream.c ---- */
+
+enum { TOOL_WINDOW = 128, TOOL_BATCH = 32 };
+
+/* Messages over the first rails, both ways: puts with a notice (stripe.h), and
+ * acknowledgements over a queue pair of their own (credits.h). */
+struct tool_stream {
+    uint32_t rails;
+    struct mt_stripe out;
+    struct mt_stripe_target in;
+    struct mt_fabric_qp *qps[MT_RAILS], *control;
+    struct mt_credits credits;
+    struct tool_memory data; /* first half: sent from; second: written to */
+    struct mt_fabric_mr *mrs[MT_RAILS]; /* the same for other devices */
+    struct tool_memory flags[MT_RAILS];
+    struct mt_stripe_memory from;
+    struct mt_stripe_remote to;
+    uint64_t acknowledged, seen, told; /* messages */
+    struct mt_stripe_message messages[TOOL_WINDOW];
+};
+
+void tool_stream_open(struct tool *t, uint32_t rails, uint64_t bytes,
+                      uint64_t threshold, struct tool_stream *s);
+void tool_stream_close(struct tool *t, struct tool_stream *s);
+
+enum tool_traffic { TOOL_UNI, TOOL_BI, TOOL_BOTH };
+
+/* Bytes a second of count messages: one way until the last is acknowledged,
+ * there and back in turn, or both ways at once (Qian 2010, 3.3). Data is
+ * checked afterwards. */
+double tool_stream_run(struct tool *t, struct tool_stream *s,
+                       enum tool_traffic traffic, uint64_t bytes,
+                       uint64_t count);
+
+/* ---- out.c ---- */
+
+struct tool_column {
+    const char *key;   /* in JSON, with the unit */
+    const char *title; /* of the text */
+    int decimals;      /* -1: the column holds text */
+};
+
+struct tool_cell {
+    const char *text;
+    double number;
+};
+
+void tool_table_begin(struct tool *t, const struct tool_column *columns);
+void tool_row(struct tool *t, const struct tool_cell *cells);
+void tool_table_end(struct tool *t);
+
+#endif
