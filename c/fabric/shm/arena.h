@@ -13,7 +13,6 @@
 
 enum {
     MT_SHM_REGIONS = 16384, /* registered regions of a process */
-    MT_SHM_LANES = 1024,    /* processes that may send datagrams to a queue pair */
     MT_SHM_PEERS = 4096,    /* processes that a process knows */
 };
 

@@ -110,14 +110,18 @@ static void mt_bury(struct mt_shm_context *context)
     while (*place != NULL) {
         struct mt_shm_grave *grave = *place;
         bool quiet =
-            grave->peer == NULL || grave->peer->dead ||
-            __atomic_load_n(&grave->ring->gone, __ATOMIC_ACQUIRE) != 0;
+            grave->inbox != NULL
+                ? mt_shm_inbox_sealed(grave->inbox, grave->inbox_count)
+                : grave->peer == NULL || grave->peer->dead ||
+                      __atomic_load_n(&grave->ring->gone, __ATOMIC_ACQUIRE) != 0;
         if (!quiet) {
             place = &grave->next;
             continue;
         }
         *place = grave->next;
-        mt_shm_arena_give(&context->arena, grave->ring);
+        mt_shm_arena_give(&context->arena, grave->inbox != NULL
+                                               ? (void *)grave->inbox
+                                               : grave->ring);
         if (grave->peer != NULL) {
             mt_shm_peer_put(context, grave->peer);
         }
@@ -157,6 +161,11 @@ void mt_shm_look_after(struct mt_shm_context *context)
         struct mt_shm_peer *peer = context->peers[i];
         if (!peer->dead && mt_shm_peer_died(peer)) {
             mt_mourn(context, peer);
+        }
+    }
+    for (uint32_t i = 0; i < context->live_count; i++) {
+        if (context->live[i]->inbox != NULL) {
+            mt_shm_inbox_look(context->live[i]);
         }
     }
     if (context->graves != NULL) {

@@ -107,14 +107,15 @@ static enum mt_shm_step mt_begin_send(struct mt_shm_qp *qp,
 
 /* Stores into memory that both map. Eight aligned bytes are one store, so that
  * whoever polls them sees all or nothing, after what was written before. */
-static void mt_store(void *to, const struct mt_soft_work *w)
+static void mt_store(void *to, const struct mt_fabric_piece *pieces,
+                     uint32_t count, uint64_t bytes)
 {
     uint64_t word;
-    if (w->bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
-        mt_soft_gather(w->pieces, w->piece_count, 0, &word, sizeof(word));
+    if (bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
+        mt_soft_gather(pieces, count, 0, &word, sizeof(word));
         __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
     } else {
-        mt_soft_gather(w->pieces, w->piece_count, 0, to, w->bytes);
+        mt_soft_gather(pieces, count, 0, to, bytes);
     }
 }
 
@@ -131,7 +132,7 @@ static enum mt_status mt_write_direct(struct mt_shm_qp *qp,
     }
     void *to = offset != 0 ? mt_shm_at(qp->peer, offset, w->bytes) : NULL;
     if (to != NULL) {
-        mt_store(to, w);
+        mt_store(to, w->pieces, w->piece_count, w->bytes);
         return MT_OK;
     }
     return qp->peer->reads
@@ -309,20 +310,28 @@ bool mt_shm_answer(struct mt_shm_qp *qp)
     return moved;
 }
 
-/* A short SEND to a ring with room needs no queue. */
-static bool mt_post_at_once(struct mt_shm_qp *qp,
+/* What needs no queue is complete when it is posted. */
+static void mt_completed_at_once(struct mt_shm_qp *qp,
+                                 const struct mt_fabric_send *work)
+{
+    if ((work->flags & MT_FABRIC_SIGNALED) != 0) {
+        struct mt_fabric_completion c = {.id = work->id,
+                                         .opcode = work->opcode,
+                                         .qp = qp->soft.base.number,
+                                         .bytes = work->pieces[0].bytes};
+        mt_soft_complete((struct mt_soft_cq *)qp->soft.base.options.send_cq, &c,
+                         false);
+    }
+}
+
+/* A short SEND to a ring with room. */
+static bool mt_send_at_once(struct mt_shm_qp *qp,
                             const struct mt_fabric_send *work)
 {
-    struct mt_soft_qp *soft = &qp->soft;
-    uint32_t bytes = 0;
-    if (work->opcode != MT_FABRIC_SEND || soft->head != soft->tail ||
-        work->piece_count != 1 || qp->peer == NULL ||
-        (bytes = work->pieces[0].bytes) > MT_SOFT_INLINE ||
-        soft->base.state != MT_FABRIC_QP_RTS) {
-        return false;
-    }
+    uint32_t bytes = work->pieces[0].bytes;
     uint64_t size = mt_ring_size(bytes);
-    struct mt_ring_record *r = mt_ring_reserve(&qp->out, size);
+    struct mt_ring_record *r =
+        bytes <= MT_SOFT_INLINE ? mt_ring_reserve(&qp->out, size) : NULL;
     if (r == NULL) {
         return false;
     }
@@ -335,15 +344,43 @@ static bool mt_post_at_once(struct mt_shm_qp *qp,
     memcpy(r + 1, work->pieces[0].address, bytes);
     mt_ring_publish(&qp->out, r, size);
     mt_shm_wake(mt_shm_context_of(qp), qp->peer, solicited);
-    if ((work->flags & MT_FABRIC_SIGNALED) != 0) {
-        struct mt_fabric_completion c = {.id = work->id,
-                                         .opcode = MT_FABRIC_SEND,
-                                         .qp = soft->base.number,
-                                         .bytes = bytes};
-        mt_soft_complete((struct mt_soft_cq *)soft->base.options.send_cq, &c,
-                         false);
-    }
+    mt_completed_at_once(qp, work);
     return true;
+}
+
+/* A short WRITE into memory that both map. */
+static bool mt_write_at_once(struct mt_shm_qp *qp,
+                             const struct mt_fabric_send *work)
+{
+    const struct mt_fabric_piece *p = &work->pieces[0];
+    uint64_t offset = 0;
+    if (p->bytes > MT_SHM_COPY || mt_by_peer(qp) ||
+        mt_shm_region_find(qp->peer->root, work->rkey, work->remote_address,
+                           p->bytes, MT_FABRIC_REMOTE_WRITE,
+                           &offset) != MT_OK ||
+        offset == 0) {
+        return false;
+    }
+    void *to = mt_shm_at(qp->peer, offset, p->bytes);
+    if (to == NULL) {
+        return false;
+    }
+    mt_store(to, p, 1, p->bytes);
+    mt_completed_at_once(qp, work);
+    return true;
+}
+
+static bool mt_post_at_once(struct mt_shm_qp *qp,
+                            const struct mt_fabric_send *work)
+{
+    const struct mt_soft_qp *soft = &qp->soft;
+    if (soft->head != soft->tail || work->piece_count != 1 ||
+        qp->peer == NULL || soft->base.state != MT_FABRIC_QP_RTS) {
+        return false;
+    }
+    return work->opcode == MT_FABRIC_SEND    ? mt_send_at_once(qp, work)
+           : work->opcode == MT_FABRIC_WRITE ? mt_write_at_once(qp, work)
+                                             : false;
 }
 
 enum mt_status mt_shm_post_send(struct mt_fabric_qp *base,

@@ -47,7 +47,7 @@ static uint32_t mt_shm_devices(struct mt_fabric_device *devices, uint32_t limit)
                      .max_depth = 1 << 15,
                      .max_qps = MT_SHM_QPS,
                      .max_message = 1 << 30,
-                     .ud_payload = MT_SHM_DATAGRAM,
+                     .ud_payload = MT_INBOX_PAYLOAD,
                      .srq = true,
                      .events = mt_can_barrier(),
                      .waits_for_receive = true},
@@ -301,10 +301,11 @@ static void mt_shm_channel_destroy(struct mt_fabric_channel *channel)
 /* ---- queue pairs ---- */
 
 static enum mt_status mt_qp_open(struct mt_shm_context *context,
-                                 struct mt_shm_qp *qp, bool connected)
+                                 struct mt_shm_qp *qp,
+                                 const struct mt_fabric_qp_options *options)
 {
-    if (!connected) {
-        return mt_shm_lanes_open(context, qp);
+    if (options->transport == MT_FABRIC_UD) {
+        return mt_shm_inbox_open(context, qp, qp->soft.receives->depth);
     }
     qp->ring = mt_shm_arena_take(&context->arena, sizeof(*qp->ring));
     qp->in = (struct mt_ring_reader){.ring = qp->ring};
@@ -327,7 +328,7 @@ static enum mt_status mt_shm_qp_create(struct mt_fabric_pd *pd,
         return status;
     }
     mt_soft_lock(&context->soft);
-    status = mt_qp_open(context, qp, options->transport == MT_FABRIC_RC);
+    status = mt_qp_open(context, qp, options);
     mt_soft_unlock(&context->soft);
     if (status != MT_OK) {
         mt_soft_qp_stop(&context->soft, &qp->soft);
@@ -353,7 +354,7 @@ static void mt_live_remove(struct mt_shm_context *context, struct mt_shm_qp *qp)
     struct mt_shm_qp *last = context->live[--context->live_count];
     context->live[qp->place] = last;
     last->place = qp->place;
-    qp->is_live = false;
+    qp->is_live = qp->is_recent = false;
     for (unsigned i = 0; i < MT_SHM_RECENT; i++) {
         if (context->recent[i] == qp) {
             context->recent[i] = NULL;
@@ -361,14 +362,17 @@ static void mt_live_remove(struct mt_shm_context *context, struct mt_shm_qp *qp)
     }
 }
 
-/* The peer may still write into the ring: it goes back once that is over. */
-static void mt_ring_retire(struct mt_shm_context *context, struct mt_shm_qp *qp)
+/* A peer may still write into the ring or the inbox: it goes back once that is
+ * over. */
+static void mt_memory_retire(struct mt_shm_context *context, struct mt_shm_qp *qp)
 {
     struct mt_shm_grave *grave = calloc(1, sizeof(*grave));
     if (grave == NULL) {
         return; /* it goes back with the arena */
     }
     grave->ring = qp->ring;
+    grave->inbox = qp->inbox;
+    grave->inbox_count = qp->inbox_count;
     grave->peer = qp->peer;
     if (grave->peer != NULL) {
         grave->peer->users++;
@@ -380,8 +384,8 @@ static void mt_ring_retire(struct mt_shm_context *context, struct mt_shm_qp *qp)
 static void mt_qp_close(struct mt_shm_context *context, struct mt_shm_qp *qp)
 {
     mt_live_remove(context, qp);
-    if (qp->lanes != NULL) {
-        mt_shm_lanes_close(context, qp);
+    if (qp->inbox != NULL) {
+        mt_memory_retire(context, qp);
     }
     if (qp->ring != NULL) {
         __atomic_store_n(&qp->ring->failed, MT_EPEER, __ATOMIC_RELEASE);
@@ -389,20 +393,20 @@ static void mt_qp_close(struct mt_shm_context *context, struct mt_shm_qp *qp)
             __atomic_store_n(&qp->out.ring->gone, 1, __ATOMIC_RELEASE);
             mt_shm_wake(context, qp->peer, true);
         }
-        mt_ring_retire(context, qp);
+        mt_memory_retire(context, qp);
     }
     if (qp->peer != NULL) {
         mt_shm_peer_put(context, qp->peer);
     }
     qp->peer = NULL;
     qp->ring = NULL;
-    qp->lanes = NULL;
+    qp->inbox = NULL;
     qp->out = (struct mt_ring_writer){0};
     qp->notified = false;
     qp->orders = 0;
     qp->received = 0;
     qp->answer_head = qp->answer_tail = 0;
-    qp->lanes_seen = 0;
+    qp->inbox_head = qp->inbox_stuck = 0;
 }
 
 static void mt_shm_qp_destroy(struct mt_fabric_qp *base)
@@ -427,7 +431,7 @@ static enum mt_status mt_shm_qp_address(const struct mt_fabric_qp *base,
                                .number = base->number,
                                .transport = base->options.transport};
     a.offset = qp->ring != NULL ? mt_shm_offset(&context->arena, qp->ring)
-                                : mt_shm_offset(&context->arena, qp->lanes);
+                                : mt_shm_offset(&context->arena, qp->inbox);
     memset(address, 0, sizeof(*address));
     address->bytes = sizeof(a);
     memcpy(address->data, &a, sizeof(a));
@@ -504,8 +508,7 @@ static enum mt_status mt_shm_qp_reset(struct mt_fabric_qp *base)
     mt_soft_lock(&context->soft);
     mt_qp_close(context, qp);
     mt_soft_qp_clear(&qp->soft);
-    enum mt_status status =
-        mt_qp_open(context, qp, base->options.transport == MT_FABRIC_RC);
+    enum mt_status status = mt_qp_open(context, qp, &base->options);
     mt_soft_unlock(&context->soft);
     return status;
 }
@@ -549,6 +552,7 @@ static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
     }
     ah->base.ops = context->soft.base.ops;
     ah->offset = a.offset;
+    ah->number = a.number;
     *ah_p = &ah->base;
     return MT_OK;
 }
@@ -593,7 +597,7 @@ static bool mt_visit(struct mt_shm_qp *qp)
     if (mt_unlikely(soft->base.state != MT_FABRIC_QP_RTS)) {
         return false;
     }
-    if (qp->lanes != NULL) {
+    if (qp->inbox != NULL) {
         moved = mt_shm_take_datagrams(qp);
     } else {
         moved = mt_shm_take(qp);
@@ -603,7 +607,9 @@ static bool mt_visit(struct mt_shm_qp *qp)
         if (mt_unlikely(soft->head != soft->next)) {
             mt_shm_settle(qp);
         }
-        mt_check_peer(qp);
+        if (!moved) { /* who is gone or gave up says nothing more */
+            mt_check_peer(qp);
+        }
     }
     if (mt_unlikely(soft->next != soft->tail)) {
         uint32_t before = soft->next;
@@ -615,12 +621,13 @@ static bool mt_visit(struct mt_shm_qp *qp)
 
 static void mt_remember(struct mt_shm_context *context, struct mt_shm_qp *qp)
 {
-    for (unsigned i = 0; i < MT_SHM_RECENT; i++) {
-        if (context->recent[i] == qp) {
-            return;
-        }
+    struct mt_shm_qp **place =
+        &context->recent[context->recent_turn++ % MT_SHM_RECENT];
+    if (*place != NULL) {
+        (*place)->is_recent = false;
     }
-    context->recent[context->recent_turn++ % MT_SHM_RECENT] = qp;
+    *place = qp;
+    qp->is_recent = true;
 }
 
 /* One round: who was busy lately, then the next few in turn. */
@@ -639,7 +646,7 @@ bool mt_shm_progress(struct mt_soft_context *soft)
         context->turn++;
         context->turn = context->turn < context->live_count ? context->turn : 0;
         struct mt_shm_qp *qp = context->live[context->turn];
-        if (mt_visit(qp)) {
+        if (!qp->is_recent && mt_visit(qp)) {
             moved = true;
             mt_remember(context, qp);
         }

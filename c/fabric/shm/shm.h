@@ -12,19 +12,20 @@
  * and through the ring in parts, two copies, where the kernel does not allow
  * one process to read another's memory.
  *
- * UD: each sender has a ring in its own arena for each receiver, and announces it
- * in a lane of the receiver's queue pair. A full ring drops the datagram. */
+ * UD: all senders write into one inbox of the receiving queue pair (inbox.h), so
+ * that neither memory nor the cost of polling grow with the peers. A full inbox
+ * drops the datagram. */
 #ifndef MPITRACE_FABRIC_SHM_H
 #define MPITRACE_FABRIC_SHM_H
 
 #include "../soft/soft.h"
 #include "arena.h"
+#include "inbox.h"
 #include "ring.h"
 
 enum {
-    MT_SHM_VERSION = 1,
+    MT_SHM_VERSION = 2,
     MT_SHM_COPY = 8 << 10, /* payload of a record */
-    MT_SHM_DATAGRAM = 4096,
     MT_SHM_READS = 16,
     MT_SHM_QPS = 4096,
     MT_SHM_CHANNELS = 16,
@@ -42,7 +43,6 @@ enum mt_shm_kind {
     MT_SHM_READ,         /* asks for DATA */
     MT_SHM_READ_PUSH,    /* asks to be written into the pieces */
     MT_SHM_DATA,         /* answer to READ, or a part of it */
-    MT_SHM_DATAGRAM_KIND,
 };
 
 enum mt_shm_record_flag {
@@ -57,30 +57,13 @@ struct mt_shm_address {
     char provider[4]; /* "shm" */
     uint32_t version;
     struct mt_shm_identity identity;
-    uint64_t offset; /* RC: of the ring; UD: of the lanes, in the arena */
+    uint64_t offset; /* RC: of the ring; UD: of the inbox, in the arena */
     uint32_t number;
     uint32_t transport;
 };
 
 _Static_assert(sizeof(struct mt_shm_address) <= MT_FABRIC_ADDRESS_BYTES,
                "an address is carried whole");
-
-enum mt_shm_lane_state { MT_SHM_LANE_FREE, MT_SHM_LANE_CLAIMED, MT_SHM_LANE_READY };
-
-/* A sender of datagrams, as it announces itself. */
-struct mt_shm_lane {
-    uint32_t state; /* enum mt_shm_lane_state; READY is stored with release */
-    uint32_t number; /* of its queue pair */
-    struct mt_shm_identity identity; /* pid first: who claimed a lane and died */
-    uint64_t ring;   /* in its arena */
-    uint64_t lanes;  /* of its queue pair, to answer it */
-};
-
-struct mt_shm_lanes {
-    uint32_t closed; /* 1: the queue pair is gone */
-    uint32_t count;  /* lanes ever claimed */
-    struct mt_shm_lane lanes[MT_SHM_LANES];
-};
 
 struct mt_shm_pd {
     struct mt_fabric_pd base;
@@ -95,26 +78,8 @@ struct mt_shm_mr {
 struct mt_shm_ah {
     struct mt_fabric_ah base;
     struct mt_shm_peer *peer;
-    uint64_t offset; /* of the lanes */
-    uint32_t number;
-    uint32_t lane_qp; /* queue pair whose writer is in lane, 0: none */
-    struct mt_shm_out *lane;
-};
-
-/* A ring of ours that a receiver of datagrams reads. */
-struct mt_shm_out {
-    struct mt_shm_out *next;
-    struct mt_ring_writer writer;
-    struct mt_shm_peer *peer;
-    uint64_t offset; /* of the lanes it was announced in */
-};
-
-/* A ring of a sender of datagrams. */
-struct mt_shm_in {
-    struct mt_ring_reader reader;
-    struct mt_shm_peer *peer;
-    bool muted;
-    struct mt_fabric_source source;
+    uint64_t offset; /* of the inbox */
+    uint32_t number; /* of its queue pair */
 };
 
 /* A READ of the peer that is being answered in parts. */
@@ -126,6 +91,7 @@ struct mt_shm_qp {
     struct mt_soft_qp soft;
     uint32_t place;     /* in context->live, if is_live */
     bool is_live;
+    bool is_recent;     /* in context->recent */
     bool notified;      /* the peer was told that this side is gone */
     struct mt_shm_peer *peer;
     struct mt_ring *ring; /* ours, that the peer writes */
@@ -136,19 +102,20 @@ struct mt_shm_qp {
     struct mt_shm_answer answers[MT_SHM_READS];
     uint32_t answer_head, answer_tail;
     /* UD */
-    struct mt_shm_lanes *lanes; /* in the arena */
-    struct mt_shm_in *ins;
-    uint32_t in_count, in_limit;
-    uint32_t lanes_seen; /* the first that is not open */
-    bool *lane_open;
-    struct mt_shm_out *outs;
+    struct mt_inbox *inbox; /* in the arena */
+    uint32_t inbox_count;   /* its cells: the number there is anybody's to write */
+    uint64_t inbox_head;    /* the cell that is read next */
+    uint64_t inbox_stuck;   /* word of a cell that was claimed at the last look */
 };
 
-/* A ring of a queue pair that is gone: the peer may still write to it. */
+/* A ring or an inbox of a queue pair that is gone: a peer may still write to
+ * it. */
 struct mt_shm_grave {
     struct mt_shm_grave *next;
     struct mt_ring *ring;
     struct mt_shm_peer *peer;
+    struct mt_inbox *inbox; /* then there is no ring */
+    uint32_t inbox_count;
 };
 
 struct mt_shm_context {
@@ -221,9 +188,12 @@ void mt_shm_fail(struct mt_shm_qp *qp, struct mt_soft_work *failed,
 
 enum mt_status mt_shm_datagram(struct mt_shm_qp *qp, struct mt_soft_work *w);
 bool mt_shm_take_datagrams(struct mt_shm_qp *qp);
-enum mt_status mt_shm_lanes_open(struct mt_shm_context *context,
-                                 struct mt_shm_qp *qp);
-void mt_shm_lanes_close(struct mt_shm_context *context, struct mt_shm_qp *qp);
+enum mt_status mt_shm_inbox_open(struct mt_shm_context *context,
+                                 struct mt_shm_qp *qp, uint32_t depth);
+/* Nothing can be written there any more; false: not yet. */
+bool mt_shm_inbox_sealed(struct mt_inbox *inbox, uint32_t count);
+/* Now and then: passes over the datagram of a sender that died writing it. */
+void mt_shm_inbox_look(struct mt_shm_qp *qp);
 
 bool mt_shm_progress(struct mt_soft_context *context);
 

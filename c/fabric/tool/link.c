@@ -128,7 +128,7 @@ struct mt_fabric_completion tool_next(struct tool *t, struct mt_fabric_cq *cq,
                                       const char *what)
 {
     struct mt_fabric_completion c;
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     while (tool_poll(cq, &c, 1) == 0) {
         tool_wait(t, &w, what);
     }

@@ -96,7 +96,7 @@ static void send(struct tool *t, struct pingpong *p, uint64_t number)
 static void receive(struct tool *t, struct pingpong *p, uint64_t number)
 {
     struct mt_fabric_completion c;
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     while (tool_poll(p->receive_cq, &c, 1) == 0) {
         tool_wait(t, &w, "a message");
     }
@@ -122,7 +122,7 @@ static void put(struct tool *t, struct pingpong *p, uint64_t number)
         .pieces = &piece,
         .remote_address = p->data.remote_at + p->data.bytes / 2,
         .rkey = p->data.remote_rkey};
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     enum mt_status status;
     stamp(p->data.at, p->bytes, number);
     while ((status = mt_put_post(&p->put, &work)) == MT_EAGAIN ||
@@ -145,7 +145,7 @@ static void put(struct tool *t, struct pingpong *p, uint64_t number)
 
 static void await(struct tool *t, struct pingpong *p, uint64_t number)
 {
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     struct mt_fabric_completion c;
     bool flag = p->target.how == MT_FABRIC_NOTIFY_FLAG_WRITE;
     while (!mt_put_target_test(&p->target, number)) {

@@ -44,15 +44,13 @@ uint64_t tool_now_ns(void)
     return mt_path_now_ns();
 }
 
-struct tool_wait tool_wait_begin(const struct tool *t)
-{
-    return (struct tool_wait){
-        .until_ns = tool_now_ns() + t->o.timeout_ms * UINT64_C(1000000)};
-}
-
 void tool_wait_slow(const struct tool *t, struct tool_wait *w, const char *what)
 {
-    if (tool_now_ns() > w->until_ns) {
+    uint64_t now = tool_now_ns();
+    if (w->until_ns == 0) {
+        w->until_ns = now + t->o.timeout_ms * UINT64_C(1000000);
+    }
+    if (now > w->until_ns) {
         tool_fail("rank %u waited %u s for %s", t->rank, t->o.timeout_ms / 1000,
                   what);
     }
@@ -222,7 +220,7 @@ int tool_stop(struct tool *t)
     tool_check(mt_rails_close(&t->rails), "closing the devices");
     mt_socket_close(&t->socket);
     if (t->child > 0) {
-        struct tool_wait w = tool_wait_begin(t);
+        struct tool_wait w = {0};
         while (waitpid(t->child, &status, WNOHANG) == 0) {
             tool_wait_slow(t, &w, "the other process to end");
         }

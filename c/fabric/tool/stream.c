@@ -212,7 +212,7 @@ static void stream_look(struct tool_stream *s, struct stream_run *run)
 static void stream_go(struct tool *t, struct tool_stream *s,
                       struct stream_run *run)
 {
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     uint32_t turn = 0;
     while (run->sent < run->last || s->seen < run->until) {
         uint64_t before = run->sent + s->seen;
@@ -230,12 +230,9 @@ static void stream_go(struct tool *t, struct tool_stream *s,
             stream_progress(t, s);
         }
         if (moved) {
-            w.turns = 0;
+            w = (struct tool_wait){0};
         } else {
             tool_wait(t, &w, "messages");
-        }
-        if (moved && run->sent % 65536 == 0) {
-            w = tool_wait_begin(t);
         }
     }
 }
@@ -244,7 +241,7 @@ static void stream_go(struct tool *t, struct tool_stream *s,
 static void stream_settle(struct tool *t, struct tool_stream *s,
                           const struct stream_run *run)
 {
-    struct tool_wait w = tool_wait_begin(t);
+    struct tool_wait w = {0};
     while (s->acknowledged < run->last || s->told < s->seen) {
         if (s->told < s->seen) {
             stream_acknowledge(s);

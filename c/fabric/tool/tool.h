@@ -90,12 +90,12 @@ void tool_meet(struct tool *t);
 uint64_t tool_size(const struct tool *t, uint32_t i, const uint64_t *defaults,
                    uint32_t default_count); /* 0: there is no ith size */
 
-/* A deadline that costs little to look at. */
+/* A deadline that costs nothing until it is looked at for the 65536th time; its
+ * time begins then. */
 struct tool_wait {
     uint64_t until_ns;
     uint32_t turns;
 };
-struct tool_wait tool_wait_begin(const struct tool *t);
 /* Fails when the time is over, saying what did not come. */
 void tool_wait_slow(const struct tool *t, struct tool_wait *w, const char *what);
 MT_INLINE void tool_wait(const struct tool *t, struct tool_wait *w,
