@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,10 +48,11 @@ static uint64_t mt_start_time(int pid)
 
 enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
 {
-    struct stat namespace;
+    struct stat namespace, network;
     memset(identity, 0, sizeof(*identity));
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || stat("/proc/self/ns/pid", &namespace) != 0) {
+    if (fd < 0 || stat("/proc/self/ns/pid", &namespace) != 0 ||
+        stat("/proc/self/ns/net", &network) != 0) {
         if (fd >= 0) {
             close(fd);
         }
@@ -58,6 +61,7 @@ enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
     ssize_t n = read(fd, identity->boot_id, 36);
     close(fd);
     identity->pid_namespace = namespace.st_ino;
+    identity->net_namespace = network.st_ino;
     identity->pid = getpid();
     identity->pid_start = mt_start_time(identity->pid);
     identity->fd = -1;
@@ -72,6 +76,15 @@ enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
     enum mt_status status = mt_shm_identity(&identity);
     if (status != MT_OK) {
         return status;
+    }
+    struct rlimit files; /* beyond it a signal would end the process */
+    if (getrlimit(RLIMIT_FSIZE, &files) == 0 &&
+        files.rlim_cur < MT_ARENA_BYTES) {
+        return MT_EPERM;
+    }
+    if (getrandom(&identity.arena_id, sizeof(identity.arena_id), 0) !=
+        sizeof(identity.arena_id)) {
+        return MT_EIO;
     }
     arena->bytes = MT_ARENA_BYTES;
     arena->pages = calloc(MT_ARENA_PAGES, sizeof(*arena->pages));
@@ -163,7 +176,8 @@ static bool mt_same_machine(const struct mt_shm_identity *a,
                             const struct mt_shm_identity *b)
 {
     return memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0 &&
-           a->pid_namespace == b->pid_namespace;
+           a->pid_namespace == b->pid_namespace &&
+           a->net_namespace == b->net_namespace;
 }
 
 /* Whether the kernel lets this process read the memory of that one. */

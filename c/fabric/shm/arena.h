@@ -32,8 +32,11 @@ struct mt_shm_identity {
     uint64_t pid_namespace;
     uint64_t pid_start;
     uint64_t arena_bytes;
+    uint64_t net_namespace; /* where its wake socket is */
     int32_t pid;
     int32_t fd;
+    uint32_t arena_id; /* random: the number of a descriptor comes back */
+    uint32_t reserved;
 };
 
 enum mt_shm_sleep {

@@ -13,7 +13,8 @@ enum { MT_LOOK_ROUNDS = 4096, MT_LOOK_NS = 5000000 };
 static bool mt_same_process(const struct mt_shm_identity *a,
                             const struct mt_shm_identity *b)
 {
-    return a->pid == b->pid && a->fd == b->fd && a->pid_start == b->pid_start;
+    return a->pid == b->pid && a->fd == b->fd &&
+           a->pid_start == b->pid_start && a->arena_id == b->arena_id;
 }
 
 enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
@@ -22,6 +23,9 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
 {
     for (uint32_t i = 0; i < context->peer_count; i++) {
         if (mt_same_process(&context->peers[i]->identity, identity)) {
+            if (mt_shm_peer_died(context->peers[i])) {
+                return MT_EPEER;
+            }
             context->peers[i]->users++;
             *peer_p = context->peers[i];
             return MT_OK;
@@ -37,7 +41,7 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
         free(peer);
         return status;
     }
-    for (unsigned i = 0; i < MT_SHM_CHANNELS; i++) {
+    for (unsigned i = 0; i < MT_SHM_CHANNELS && !context->soft.has_engine; i++) {
         if (context->channels[i] != NULL) {
             mt_soft_channel_watch(context->channels[i], peer->pidfd);
         }
@@ -112,8 +116,11 @@ static void mt_bury(struct mt_shm_context *context)
         bool quiet =
             grave->inbox != NULL
                 ? mt_shm_inbox_sealed(grave->inbox, grave->inbox_count)
-                : grave->peer == NULL || grave->peer->dead ||
-                      __atomic_load_n(&grave->ring->gone, __ATOMIC_ACQUIRE) != 0;
+                : grave->peer == NULL
+                    ? !grave->addressed /* else anybody may write there */
+                    : grave->peer->dead ||
+                          __atomic_load_n(&grave->ring->gone,
+                                          __ATOMIC_ACQUIRE) != 0;
         if (!quiet) {
             place = &grave->next;
             continue;
@@ -131,6 +138,11 @@ static void mt_bury(struct mt_shm_context *context)
 
 static void mt_mourn(struct mt_shm_context *context, struct mt_shm_peer *peer)
 {
+    for (unsigned i = 0; i < MT_SHM_CHANNELS; i++) {
+        if (context->channels[i] != NULL) {
+            mt_soft_channel_ignore(context->channels[i], peer->pidfd);
+        }
+    }
     for (uint32_t i = 0; i < context->live_count; i++) {
         struct mt_shm_qp *qp = context->live[i];
         if (qp->peer == peer && qp->soft.base.state == MT_FABRIC_QP_RTS) {

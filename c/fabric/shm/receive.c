@@ -4,25 +4,26 @@
 
 enum { MT_TAKE_AT_ONCE = 16 };
 
+/* A record as it was when it was read: the peer may change it any time. */
+struct mt_incoming {
+    struct mt_ring_record h;
+    const void *payload;
+};
+
 /* What became of a record. */
 enum mt_taken { MT_TAKEN, MT_TAKEN_PART, MT_TAKEN_WAITS, MT_TAKEN_FAILED };
 
-static const char *mt_payload(const struct mt_ring_record *r)
-{
-    return (const char *)(r + 1);
-}
-
-static void mt_arrived(struct mt_shm_qp *qp, const struct mt_ring_record *r,
+static void mt_arrived(struct mt_shm_qp *qp, const struct mt_incoming *r,
                        uint64_t bytes, bool written)
 {
     struct mt_soft_receives *receives = qp->soft.receives;
     struct mt_fabric_completion c = {.opcode = MT_FABRIC_RECEIVE,
                                      .bytes = (uint32_t)bytes,
-                                     .immediate = r->immediate,
+                                     .immediate = r->h.immediate,
                                      .has_immediate = written};
     uint64_t id = mt_soft_receive_first(receives)->id;
     mt_soft_receive_drop(receives);
-    mt_soft_received(&qp->soft, id, &c, (r->flags & MT_SHM_SOLICIT) != 0);
+    mt_soft_received(&qp->soft, id, &c, (r->h.flags & MT_SHM_SOLICIT) != 0);
 }
 
 static enum mt_taken mt_broken(struct mt_shm_qp *qp, enum mt_status status)
@@ -42,45 +43,83 @@ static enum mt_taken mt_too_long(struct mt_shm_qp *qp)
     return mt_broken(qp, MT_ETRUNCATED);
 }
 
-static enum mt_taken mt_take_send(struct mt_shm_qp *qp,
-                                  const struct mt_ring_record *r)
+static enum mt_taken mt_take_whole(struct mt_shm_qp *qp,
+                                   const struct mt_incoming *r)
 {
     const struct mt_soft_receive *to = mt_soft_receive_first(qp->soft.receives);
     if (to == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if ((r->flags & MT_SHM_FIRST) != 0) {
-        qp->received = 0;
-    }
-    if (r->total > to->bytes) {
+    if (r->h.bytes > to->bytes) {
         return mt_too_long(qp);
     }
-    if (qp->received + r->bytes > r->total) {
+    mt_soft_scatter(to->pieces, to->piece_count, 0, r->payload, r->h.bytes);
+    mt_arrived(qp, r, r->h.bytes, false);
+    return MT_TAKEN;
+}
+
+/* A part of a message keeps the receive of its first one: others may take from
+ * the same shared queue meanwhile. */
+static enum mt_taken mt_take_part(struct mt_shm_qp *qp,
+                                  const struct mt_incoming *r)
+{
+    bool first = (r->h.flags & MT_SHM_FIRST) != 0;
+    const struct mt_soft_receive *next = mt_soft_receive_first(qp->soft.receives);
+    if (first != !qp->receiving) {
         return mt_broken(qp, MT_EPEER);
     }
-    mt_soft_scatter(to->pieces, to->piece_count, qp->received, mt_payload(r),
-                    r->bytes);
-    qp->received += r->bytes;
-    if ((r->flags & MT_SHM_LAST) != 0) {
-        mt_arrived(qp, r, qp->received, false);
+    if (first && next == NULL) {
+        return MT_TAKEN_WAITS;
+    }
+    if (first && r->h.total > next->bytes) {
+        return mt_too_long(qp);
+    }
+    if (first) {
+        qp->current = *next;
+        qp->receiving = true;
+        qp->received = 0;
+        mt_soft_receive_drop(qp->soft.receives);
+    }
+    if (qp->received + r->h.bytes > qp->current.bytes) {
+        return mt_broken(qp, MT_EPEER);
+    }
+    mt_soft_scatter(qp->current.pieces, qp->current.piece_count, qp->received,
+                    r->payload, r->h.bytes);
+    qp->received += r->h.bytes;
+    if ((r->h.flags & MT_SHM_LAST) != 0) {
+        struct mt_fabric_completion c = {.opcode = MT_FABRIC_RECEIVE,
+                                         .bytes = (uint32_t)qp->received};
+        qp->receiving = false;
+        mt_soft_received(&qp->soft, qp->current.id, &c,
+                         (r->h.flags & MT_SHM_SOLICIT) != 0);
     }
     return MT_TAKEN;
 }
 
-/* The pieces of an order, copied out of reach of the peer. */
-static bool mt_pieces_of(const struct mt_ring_record *r,
+static enum mt_taken mt_take_send(struct mt_shm_qp *qp,
+                                  const struct mt_incoming *r)
+{
+    const uint8_t both = MT_SHM_FIRST | MT_SHM_LAST;
+    return mt_likely((r->h.flags & both) == both) ? mt_take_whole(qp, r)
+                                                  : mt_take_part(qp, r);
+}
+
+/* The pieces of an order, copied out of reach of the peer. Who is gone has its
+ * memory in use for other things. */
+static bool mt_pieces_of(struct mt_shm_qp *qp, const struct mt_incoming *r,
                          struct mt_fabric_piece *pieces)
 {
     uint64_t sum = 0;
-    if (r->pieces > MT_SOFT_PIECES ||
-        r->bytes != r->pieces * sizeof(*pieces)) {
+    if (r->h.pieces > MT_SOFT_PIECES ||
+        r->h.bytes != r->h.pieces * sizeof(*pieces) ||
+        __atomic_load_n(&qp->ring->gone, __ATOMIC_ACQUIRE) != 0) {
         return false;
     }
-    memcpy(pieces, r + 1, r->bytes);
-    for (unsigned i = 0; i < r->pieces; i++) {
+    memcpy(pieces, r->payload, r->h.bytes);
+    for (unsigned i = 0; i < r->h.pieces; i++) {
         sum += pieces[i].bytes;
     }
-    return sum == r->total;
+    return sum == r->h.total;
 }
 
 /* Copies between pieces of the peer and pieces here, one after the other. */
@@ -111,140 +150,142 @@ static void mt_ordered(struct mt_shm_qp *qp)
 }
 
 static enum mt_taken mt_take_send_pull(struct mt_shm_qp *qp,
-                                       const struct mt_ring_record *r)
+                                       const struct mt_incoming *r)
 {
     struct mt_fabric_piece pieces[MT_SOFT_PIECES];
     const struct mt_soft_receive *to = mt_soft_receive_first(qp->soft.receives);
     if (to == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if (!mt_pieces_of(r, pieces)) {
+    if (!mt_pieces_of(qp, r, pieces)) {
         return mt_broken(qp, MT_EPEER);
     }
-    if (r->total > to->bytes) {
+    if (r->h.total > to->bytes) {
         return mt_too_long(qp);
     }
-    enum mt_status status = mt_copy_pieces(qp->peer, false, pieces, r->pieces,
+    enum mt_status status = mt_copy_pieces(qp->peer, false, pieces, r->h.pieces,
                                            to->pieces, to->piece_count);
     if (status != MT_OK) {
         return mt_broken(qp, status);
     }
     mt_ordered(qp);
-    mt_arrived(qp, r, r->total, false);
+    mt_arrived(qp, r, r->h.total, false);
     return MT_TAKEN;
 }
 
 /* The memory of ours that a record names; NULL: it may not. */
-static void *mt_named(struct mt_shm_qp *qp, const struct mt_ring_record *r,
+static void *mt_named(struct mt_shm_qp *qp, const struct mt_incoming *r,
                       uint64_t bytes, uint32_t access)
 {
     uint64_t offset;
     const struct mt_shm_context *context = mt_shm_context_of(qp);
-    return mt_shm_region_find(context->arena.root, r->rkey, r->address, bytes,
+    return mt_shm_region_find(context->arena.root, r->h.rkey, r->h.address, bytes,
                               access, &offset) == MT_OK
-               ? (void *)(uintptr_t)r->address
+               ? (void *)(uintptr_t)r->h.address
                : NULL;
 }
 
 static enum mt_taken mt_take_write(struct mt_shm_qp *qp,
-                                   const struct mt_ring_record *r)
+                                   const struct mt_incoming *r)
 {
-    bool notifies = (r->flags & (MT_SHM_LAST | MT_SHM_HAS_IMM)) ==
+    bool notifies = (r->h.flags & (MT_SHM_LAST | MT_SHM_HAS_IMM)) ==
                     (MT_SHM_LAST | MT_SHM_HAS_IMM);
     if (notifies && mt_soft_receive_first(qp->soft.receives) == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if (r->bytes > 0) {
-        void *to = mt_named(qp, r, r->bytes, MT_FABRIC_REMOTE_WRITE);
+    if (r->h.bytes > 0) {
+        void *to = mt_named(qp, r, r->h.bytes, MT_FABRIC_REMOTE_WRITE);
         uint64_t word;
         if (to == NULL) {
             return mt_broken(qp, MT_EACCESS);
         }
-        if (r->bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
-            memcpy(&word, mt_payload(r), sizeof(word));
+        if (r->h.bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
+            memcpy(&word, r->payload, sizeof(word));
             __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
         } else {
-            memcpy(to, mt_payload(r), r->bytes);
+            memcpy(to, r->payload, r->h.bytes);
         }
     }
     if (notifies) {
-        mt_arrived(qp, r, r->total, true);
+        mt_arrived(qp, r, r->h.total, true);
     }
     return MT_TAKEN;
 }
 
 static enum mt_taken mt_take_imm(struct mt_shm_qp *qp,
-                                 const struct mt_ring_record *r)
+                                 const struct mt_incoming *r)
 {
     if (mt_soft_receive_first(qp->soft.receives) == NULL) {
         return MT_TAKEN_WAITS;
     }
-    mt_arrived(qp, r, r->total, true);
+    mt_arrived(qp, r, r->h.total, true);
     return MT_TAKEN;
 }
 
 /* WRITE_PULL and READ_PUSH: the poster lets us copy. */
 static enum mt_taken mt_take_order(struct mt_shm_qp *qp,
-                                   const struct mt_ring_record *r)
+                                   const struct mt_incoming *r)
 {
-    bool write = r->kind == MT_SHM_WRITE_PULL;
-    bool notifies = (r->flags & MT_SHM_HAS_IMM) != 0;
+    bool write = r->h.kind == MT_SHM_WRITE_PULL;
+    bool notifies = (r->h.flags & MT_SHM_HAS_IMM) != 0;
     struct mt_fabric_piece pieces[MT_SOFT_PIECES];
     if (notifies && mt_soft_receive_first(qp->soft.receives) == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if (!mt_pieces_of(r, pieces) || r->total > UINT32_MAX) {
+    if (!mt_pieces_of(qp, r, pieces) || r->h.total > UINT32_MAX) {
         return mt_broken(qp, MT_EPEER);
     }
-    struct mt_fabric_piece mine = {.bytes = (uint32_t)r->total};
+    struct mt_fabric_piece mine = {.bytes = (uint32_t)r->h.total};
     mine.address =
-        mt_named(qp, r, r->total,
+        mt_named(qp, r, r->h.total,
                  write ? MT_FABRIC_REMOTE_WRITE : MT_FABRIC_REMOTE_READ);
-    if (r->total > 0 && mine.address == NULL) {
+    if (r->h.total > 0 && mine.address == NULL) {
         return mt_broken(qp, MT_EACCESS);
     }
     enum mt_status status =
-        mt_copy_pieces(qp->peer, !write, pieces, r->pieces, &mine, 1);
+        mt_copy_pieces(qp->peer, !write, pieces, r->h.pieces, &mine, 1);
     if (status != MT_OK) {
         return mt_broken(qp, status);
     }
     mt_ordered(qp);
     if (notifies) {
-        mt_arrived(qp, r, r->total, true);
+        mt_arrived(qp, r, r->h.total, true);
     }
     return MT_TAKEN;
 }
 
 static enum mt_taken mt_take_read(struct mt_shm_qp *qp,
-                                  const struct mt_ring_record *r)
+                                  const struct mt_incoming *r)
 {
     if (qp->answer_tail - qp->answer_head >= MT_SHM_READS) {
         return MT_TAKEN_WAITS;
     }
-    if (r->total > 0 &&
-        mt_named(qp, r, r->total, MT_FABRIC_REMOTE_READ) == NULL) {
+    if (r->h.total > 0 &&
+        mt_named(qp, r, r->h.total, MT_FABRIC_REMOTE_READ) == NULL) {
         return mt_broken(qp, MT_EACCESS);
     }
     struct mt_shm_answer *a = &qp->answers[qp->answer_tail++ % MT_SHM_READS];
-    *a = (struct mt_shm_answer){.address = r->address, .bytes = r->total};
-    memcpy(&a->work, r + 1, sizeof(a->work));
+    *a = (struct mt_shm_answer){.address = r->h.address,
+                                .bytes = r->h.total,
+                                .rkey = r->h.rkey};
+    memcpy(&a->work, r->payload, sizeof(a->work));
     return MT_TAKEN;
 }
 
 static enum mt_taken mt_take_data(struct mt_shm_qp *qp,
-                                  const struct mt_ring_record *r)
+                                  const struct mt_incoming *r)
 {
     struct mt_soft_qp *soft = &qp->soft;
-    uint32_t index = (uint32_t)r->address;
+    uint32_t index = (uint32_t)r->h.address;
     struct mt_soft_work *w = mt_soft_work_at(soft, index);
     bool known = index - soft->head < soft->next - soft->head &&
                  w->opcode == MT_FABRIC_READ && !w->done;
-    if (!known || r->total > w->bytes || r->bytes > w->bytes - r->total) {
+    if (!known || r->h.total > w->bytes || r->h.bytes > w->bytes - r->h.total) {
         return mt_broken(qp, MT_EPEER);
     }
-    mt_soft_scatter(w->pieces, w->piece_count, r->total, mt_payload(r),
-                    r->bytes);
-    if ((r->flags & MT_SHM_LAST) != 0) {
+    mt_soft_scatter(w->pieces, w->piece_count, r->h.total, r->payload,
+                    r->h.bytes);
+    if ((r->h.flags & MT_SHM_LAST) != 0) {
         w->done = true;
         soft->reads--;
         mt_soft_retire(soft);
@@ -253,9 +294,9 @@ static enum mt_taken mt_take_data(struct mt_shm_qp *qp,
 }
 
 static enum mt_taken mt_take_one(struct mt_shm_qp *qp,
-                                 const struct mt_ring_record *r)
+                                 const struct mt_incoming *r)
 {
-    switch (r->kind) {
+    switch (r->h.kind) {
     case MT_SHM_REST:
         return MT_TAKEN;
     case MT_SHM_SEND:
@@ -281,26 +322,37 @@ static enum mt_taken mt_take_one(struct mt_shm_qp *qp,
 bool mt_shm_take(struct mt_shm_qp *qp)
 {
     bool moved = false;
+    uint64_t told = qp->in.told;
+    if (qp->soft.base.state != MT_FABRIC_QP_RTS) {
+        return false;
+    }
     for (unsigned n = 0; n < MT_TAKE_AT_ONCE; n++) {
         uint64_t size;
+        struct mt_incoming in;
         struct mt_ring_record *r = mt_ring_peek(&qp->in, &size);
         if (r == NULL) {
             break;
         }
-        if (size == 0 ||
-            (r->kind != MT_SHM_REST && mt_ring_size(r->bytes) != size)) {
+        memcpy(&in.h, r, sizeof(in.h));
+        in.payload = r + 1;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* it is not read again */
+        if (size == 0 || (in.h.kind != MT_SHM_REST &&
+                          mt_ring_size(in.h.bytes) != size)) {
             mt_broken(qp, MT_EPEER);
-            return true;
+            return false;
         }
-        enum mt_taken taken = mt_take_one(qp, r);
+        enum mt_taken taken = mt_take_one(qp, &in);
+        if (taken == MT_TAKEN_FAILED) {
+            return false;
+        }
         if (taken == MT_TAKEN_WAITS) {
             break;
         }
         moved = true;
-        if (taken == MT_TAKEN_FAILED) {
-            break;
-        }
         mt_ring_drop(&qp->in, r, size);
+    }
+    if (mt_unlikely(qp->in.told != told) && mt_ring_wanted(qp->ring)) {
+        mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
     }
     return moved;
 }

@@ -42,6 +42,9 @@ struct mt_ring {
     uint32_t failed; /* enum mt_status: the reader gave up */
     /* by the writer */
     uint32_t gone __attribute__((aligned(64))); /* 1: nothing more will come */
+    uint32_t pulls; /* 1: it can read and write the reader's memory, so that the
+                     * reader may give it orders */
+    uint32_t wants_room; /* 1: it may sleep until head moves */
     char data[MT_RING_BYTES] __attribute__((aligned(64)));
 };
 
@@ -92,6 +95,23 @@ MT_INLINE struct mt_ring_record *mt_ring_reserve(struct mt_ring_writer *w,
     return mt_ring_at(w->ring, w->tail);
 }
 
+/* The writer found no room: it is woken once there is some. True: there is now.
+ * Pairs with mt_ring_wanted. */
+MT_INLINE bool mt_ring_want(struct mt_ring_writer *w)
+{
+    uint64_t before = w->head;
+    __atomic_store_n(&w->ring->wants_room, 1, __ATOMIC_SEQ_CST);
+    w->head = __atomic_load_n(&w->ring->head, __ATOMIC_SEQ_CST);
+    return w->head != before;
+}
+
+/* True once after the writer wanted room and there is some. */
+MT_INLINE bool mt_ring_wanted(struct mt_ring *ring)
+{
+    return __atomic_load_n(&ring->wants_room, __ATOMIC_SEQ_CST) != 0 &&
+           __atomic_exchange_n(&ring->wants_room, 0, __ATOMIC_ACQ_REL) != 0;
+}
+
 /* Pairs with mt_ring_peek. */
 MT_INLINE void mt_ring_publish(struct mt_ring_writer *w,
                                struct mt_ring_record *record, uint64_t size)
@@ -130,7 +150,7 @@ MT_INLINE void mt_ring_drop(struct mt_ring_reader *r,
     r->head += size;
     if (mt_unlikely(r->head - r->told >= MT_RING_BYTES / 4)) {
         r->told = r->head;
-        __atomic_store_n(&r->ring->head, r->head, __ATOMIC_RELEASE);
+        __atomic_store_n(&r->ring->head, r->head, __ATOMIC_SEQ_CST);
     }
 }
 

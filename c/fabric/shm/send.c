@@ -16,6 +16,11 @@ void mt_shm_fail(struct mt_shm_qp *qp, struct mt_soft_work *failed,
         mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
     }
     qp->answer_head = qp->answer_tail;
+    if (qp->receiving) {
+        struct mt_fabric_completion c = {.status = MT_EFLUSHED};
+        qp->receiving = false;
+        mt_soft_received(&qp->soft, qp->current.id, &c, false);
+    }
     mt_soft_qp_fail(&qp->soft, failed, status);
 }
 
@@ -45,7 +50,9 @@ static struct mt_ring_record *mt_record(struct mt_shm_qp *qp,
 
 static void mt_publish(struct mt_shm_qp *qp, struct mt_ring_record *r)
 {
-    bool solicited = (r->flags & MT_SHM_SOLICIT) != 0;
+    /* what a sleeper has to carry out wakes it, whatever it waits for */
+    bool solicited = (r->flags & MT_SHM_SOLICIT) != 0 ||
+                     (r->kind != MT_SHM_SEND && r->kind != MT_SHM_IMM);
     mt_ring_publish(&qp->out, r, mt_ring_size(r->bytes));
     mt_shm_wake(mt_shm_context_of(qp), qp->peer, solicited);
 }
@@ -99,7 +106,8 @@ static enum mt_shm_step mt_send_failed(struct mt_soft_work *w,
 static enum mt_shm_step mt_begin_send(struct mt_shm_qp *qp,
                                       struct mt_soft_work *w)
 {
-    bool copied = w->bytes <= MT_SHM_COPY || !qp->peer->reads ||
+    /* once in parts, always in parts: the peer may tell meanwhile that it pulls */
+    bool copied = w->bytes <= MT_SHM_COPY || w->moved > 0 || !mt_shm_pulls(qp) ||
                   (w->flags & MT_FABRIC_INLINE) != 0;
     return copied ? mt_send_copy(qp, w, MT_SHM_SEND)
                   : mt_send_order(qp, w, MT_SHM_SEND_PULL);
@@ -119,7 +127,7 @@ static void mt_store(void *to, const struct mt_fabric_piece *pieces,
     }
 }
 
-/* WRITE by the poster; MT_ENOTSUP: it cannot. */
+/* WRITE by the poster. */
 static enum mt_status mt_write_direct(struct mt_shm_qp *qp,
                                       const struct mt_soft_work *w)
 {
@@ -135,33 +143,40 @@ static enum mt_status mt_write_direct(struct mt_shm_qp *qp,
         mt_store(to, w->pieces, w->piece_count, w->bytes);
         return MT_OK;
     }
-    return qp->peer->reads
-               ? mt_shm_peer_copy(qp->peer, true, w->pieces, w->piece_count, 0,
-                                  w->remote_address, w->bytes)
-               : MT_ENOTSUP;
+    return mt_shm_peer_copy(qp->peer, true, w->pieces, w->piece_count, 0,
+                            w->remote_address, w->bytes);
 }
 
+/* All of them, or none: what goes through the ring must not be overtaken by what
+ * is stored directly. */
 static bool mt_by_peer(const struct mt_shm_qp *qp)
 {
-    return qp->soft.base.pd->context->options.engine == MT_FABRIC_ENGINE_PEER;
+    return !qp->peer->reads ||
+           qp->soft.base.pd->context->options.engine == MT_FABRIC_ENGINE_PEER;
+}
+
+static bool mt_gave_up(const struct mt_shm_qp *qp)
+{
+    return __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE) != MT_OK;
 }
 
 /* stage: 1 once the data is there and only the notice is to be sent. */
 static enum mt_shm_step mt_begin_write(struct mt_shm_qp *qp,
                                        struct mt_soft_work *w)
 {
-    bool pull = qp->peer->reads && w->bytes > MT_SHM_COPY &&
+    bool pull = mt_shm_pulls(qp) && w->bytes > MT_SHM_COPY && w->moved == 0 &&
                 (w->flags & MT_FABRIC_INLINE) == 0;
     if (w->stage == 0 && mt_by_peer(qp)) {
         return pull ? mt_send_order(qp, w, MT_SHM_WRITE_PULL)
                     : mt_send_copy(qp, w, MT_SHM_WRITE);
     }
     if (w->stage == 0) {
-        enum mt_status status =
-            w->moved == 0 ? mt_write_direct(qp, w) : MT_ENOTSUP;
-        if (status == MT_ENOTSUP) {
-            return mt_send_copy(qp, w, MT_SHM_WRITE);
+        /* not ahead of what the peer has still to carry out, and not into the
+         * memory of one that gave up */
+        if (qp->soft.head != qp->soft.next || mt_gave_up(qp)) {
+            return MT_STEP_BLOCKED;
         }
+        enum mt_status status = mt_write_direct(qp, w);
         if (status != MT_OK) {
             return mt_send_failed(w, status);
         }
@@ -178,7 +193,7 @@ static enum mt_shm_step mt_begin_write(struct mt_shm_qp *qp,
     return MT_STEP_DONE;
 }
 
-/* READ by the poster; MT_ENOTSUP: it cannot. */
+/* READ by the poster. */
 static enum mt_status mt_read_direct(struct mt_shm_qp *qp,
                                      const struct mt_soft_work *w)
 {
@@ -195,10 +210,8 @@ static enum mt_status mt_read_direct(struct mt_shm_qp *qp,
         mt_soft_scatter(w->pieces, w->piece_count, 0, from, w->bytes);
         return MT_OK;
     }
-    return qp->peer->reads
-               ? mt_shm_peer_copy(qp->peer, false, w->pieces, w->piece_count, 0,
-                                  w->remote_address, w->bytes)
-               : MT_ENOTSUP;
+    return mt_shm_peer_copy(qp->peer, false, w->pieces, w->piece_count, 0,
+                            w->remote_address, w->bytes);
 }
 
 static enum mt_shm_step mt_begin_read(struct mt_shm_qp *qp,
@@ -206,15 +219,16 @@ static enum mt_shm_step mt_begin_read(struct mt_shm_qp *qp,
 {
     enum mt_shm_step step;
     if (!mt_by_peer(qp)) {
-        enum mt_status status = mt_read_direct(qp, w);
-        if (status != MT_ENOTSUP) {
-            return status == MT_OK ? MT_STEP_DONE : mt_send_failed(w, status);
+        if (mt_gave_up(qp)) {
+            return MT_STEP_BLOCKED;
         }
+        enum mt_status status = mt_read_direct(qp, w);
+        return status == MT_OK ? MT_STEP_DONE : mt_send_failed(w, status);
     }
     if (qp->soft.reads >= qp->soft.base.options.reads) {
         return MT_STEP_BLOCKED;
     }
-    if (qp->peer->reads) {
+    if (mt_shm_pulls(qp)) {
         step = mt_send_order(qp, w, MT_SHM_READ_PUSH);
     } else {
         struct mt_ring_record *r = mt_record(qp, w, MT_SHM_READ, 8);
@@ -258,6 +272,10 @@ void mt_shm_push(struct mt_soft_qp *soft)
             break;
         }
         enum mt_shm_step step = mt_begin(qp, w);
+        if (step == MT_STEP_BLOCKED && qp->out.ring != NULL &&
+            mt_ring_want(&qp->out)) {
+            continue; /* there is room since */
+        }
         if (step == MT_STEP_BLOCKED) {
             break;
         }
@@ -290,11 +308,21 @@ bool mt_shm_answer(struct mt_shm_qp *qp)
     bool moved = false;
     while (qp->answer_head != qp->answer_tail) {
         struct mt_shm_answer *a = &qp->answers[qp->answer_head % MT_SHM_READS];
-        uint64_t left = a->bytes - a->moved;
+        uint64_t left = a->bytes - a->moved, offset;
         uint32_t n = (uint32_t)(left < MT_SHM_COPY ? left : MT_SHM_COPY);
         struct mt_ring_record *r = mt_ring_reserve(&qp->out, mt_ring_size(n));
+        if (r == NULL && mt_ring_want(&qp->out)) {
+            continue;
+        }
         if (r == NULL) {
             break;
+        }
+        /* it may not be registered any more */
+        if (mt_shm_region_find(mt_shm_context_of(qp)->arena.root, a->rkey,
+                               a->address + a->moved, n, MT_FABRIC_REMOTE_READ,
+                               &offset) != MT_OK) {
+            mt_shm_fail(qp, NULL, MT_EACCESS);
+            return true;
         }
         *r = (struct mt_ring_record){.kind = MT_SHM_DATA,
                                      .flags = n == left ? MT_SHM_LAST : 0,
@@ -315,6 +343,7 @@ static void mt_completed_at_once(struct mt_shm_qp *qp,
                                  const struct mt_fabric_send *work)
 {
     if ((work->flags & MT_FABRIC_SIGNALED) != 0) {
+        qp->soft.unpolled++;
         struct mt_fabric_completion c = {.id = work->id,
                                          .opcode = work->opcode,
                                          .qp = qp->soft.base.number,
@@ -354,7 +383,7 @@ static bool mt_write_at_once(struct mt_shm_qp *qp,
 {
     const struct mt_fabric_piece *p = &work->pieces[0];
     uint64_t offset = 0;
-    if (p->bytes > MT_SHM_COPY || mt_by_peer(qp) ||
+    if (p->bytes > MT_SHM_COPY || mt_by_peer(qp) || mt_gave_up(qp) ||
         mt_shm_region_find(qp->peer->root, work->rkey, work->remote_address,
                            p->bytes, MT_FABRIC_REMOTE_WRITE,
                            &offset) != MT_OK ||
@@ -375,7 +404,8 @@ static bool mt_post_at_once(struct mt_shm_qp *qp,
 {
     const struct mt_soft_qp *soft = &qp->soft;
     if (soft->head != soft->tail || work->piece_count != 1 ||
-        qp->peer == NULL || soft->base.state != MT_FABRIC_QP_RTS) {
+        qp->peer == NULL || soft->base.state != MT_FABRIC_QP_RTS ||
+        mt_soft_is_full(soft)) {
         return false;
     }
     return work->opcode == MT_FABRIC_SEND    ? mt_send_at_once(qp, work)

@@ -88,6 +88,9 @@ static void mt_shm_armed(struct mt_soft_context *soft)
 {
     struct mt_shm_context *context = (struct mt_shm_context *)soft;
     char drain[64];
+    if (soft->has_engine) {
+        return; /* it never sleeps */
+    }
     while (recv(context->wake_fd, drain, sizeof(drain), MSG_DONTWAIT) > 0) {
     }
     enum mt_shm_sleep sleep =
@@ -267,10 +270,12 @@ static enum mt_status mt_shm_channel_create(struct mt_fabric_context *base,
     while (place < MT_SHM_CHANNELS && context->channels[place] != NULL) {
         place++;
     }
-    status = place < MT_SHM_CHANNELS
-                 ? mt_soft_channel_watch(channel, context->wake_fd)
-                 : MT_ENOMEM;
-    for (uint32_t i = 0; i < context->peer_count && status == MT_OK; i++) {
+    bool sleeps = !context->soft.has_engine;
+    status = place == MT_SHM_CHANNELS ? MT_ENOMEM
+             : sleeps ? mt_soft_channel_watch(channel, context->wake_fd)
+                      : MT_OK;
+    for (uint32_t i = 0; sleeps && i < context->peer_count && status == MT_OK;
+         i++) {
         if (!context->peers[i]->dead) {
             status = mt_soft_channel_watch(channel, context->peers[i]->pidfd);
         }
@@ -373,6 +378,7 @@ static void mt_memory_retire(struct mt_shm_context *context, struct mt_shm_qp *q
     grave->ring = qp->ring;
     grave->inbox = qp->inbox;
     grave->inbox_count = qp->inbox_count;
+    grave->addressed = qp->addressed;
     grave->peer = qp->peer;
     if (grave->peer != NULL) {
         grave->peer->users++;
@@ -402,7 +408,7 @@ static void mt_qp_close(struct mt_shm_context *context, struct mt_shm_qp *qp)
     qp->ring = NULL;
     qp->inbox = NULL;
     qp->out = (struct mt_ring_writer){0};
-    qp->notified = false;
+    qp->notified = qp->addressed = qp->receiving = false;
     qp->orders = 0;
     qp->received = 0;
     qp->answer_head = qp->answer_tail = 0;
@@ -423,8 +429,9 @@ static void mt_shm_qp_destroy(struct mt_fabric_qp *base)
 static enum mt_status mt_shm_qp_address(const struct mt_fabric_qp *base,
                                         struct mt_fabric_address *address)
 {
-    const struct mt_shm_qp *qp = (const struct mt_shm_qp *)base;
+    struct mt_shm_qp *qp = (struct mt_shm_qp *)(uintptr_t)base;
     const struct mt_shm_context *context = mt_shm_context_of(qp);
+    qp->addressed = true;
     struct mt_shm_address a = {.provider = "shm",
                                .version = MT_SHM_VERSION,
                                .identity = context->arena.root->identity,
@@ -485,6 +492,10 @@ static enum mt_status mt_shm_qp_connect(struct mt_fabric_qp *base,
         }
     }
     if (status == MT_OK) {
+        if (remote != NULL) {
+            __atomic_store_n(&qp->out.ring->pulls, qp->peer->reads,
+                             __ATOMIC_RELEASE);
+        }
         mt_live_add(context, qp);
     }
     mt_soft_unlock(&context->soft);
@@ -509,6 +520,9 @@ static enum mt_status mt_shm_qp_reset(struct mt_fabric_qp *base)
     mt_qp_close(context, qp);
     mt_soft_qp_clear(&qp->soft);
     enum mt_status status = mt_qp_open(context, qp, &base->options);
+    if (status != MT_OK) {
+        __atomic_store_n(&base->state, MT_FABRIC_QP_ERROR, __ATOMIC_RELEASE);
+    }
     mt_soft_unlock(&context->soft);
     return status;
 }
@@ -522,6 +536,7 @@ static void mt_source_identity(const struct mt_shm_context *context,
     identity->pid = (int32_t)(uint32_t)source->words[0];
     identity->fd = (int32_t)(uint32_t)(source->words[0] >> 32);
     identity->pid_start = source->words[1];
+    identity->arena_id = (uint32_t)(source->words[3] >> 32);
 }
 
 static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
@@ -574,8 +589,9 @@ static void mt_shm_ah_destroy(struct mt_fabric_ah *base)
 static void mt_check_peer(struct mt_shm_qp *qp)
 {
     struct mt_soft_qp *soft = &qp->soft;
-    uint32_t failed = __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE);
+    /* in this order: who fails says why before it says that it is gone */
     uint32_t gone = __atomic_load_n(&qp->ring->gone, __ATOMIC_ACQUIRE);
+    uint32_t failed = __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE);
     if (mt_likely(failed == MT_OK && gone == 0)) {
         return;
     }
@@ -642,7 +658,7 @@ bool mt_shm_progress(struct mt_soft_context *soft)
     }
     uint32_t turns = context->live_count < MT_SHM_TURNS ? context->live_count
                                                         : MT_SHM_TURNS;
-    for (uint32_t n = 0; n < turns && !moved; n++) {
+    for (uint32_t n = 0; n < turns && (!moved || n < MT_SHM_OTHERS); n++) {
         context->turn++;
         context->turn = context->turn < context->live_count ? context->turn : 0;
         struct mt_shm_qp *qp = context->live[context->turn];
@@ -651,6 +667,8 @@ bool mt_shm_progress(struct mt_soft_context *soft)
             mt_remember(context, qp);
         }
     }
+    /* by time where nothing moves: the rounds of a sleeper are few */
+    context->rounds += moved ? 0 : MT_SHM_IDLE;
     mt_shm_look_after(context);
     return moved;
 }

@@ -30,7 +30,9 @@ enum {
     MT_SHM_QPS = 4096,
     MT_SHM_CHANNELS = 16,
     MT_SHM_RECENT = 4,
-    MT_SHM_TURNS = 64, /* queue pairs looked at in one round, besides */
+    MT_SHM_TURNS = 64,  /* queue pairs looked at in one round, besides */
+    MT_SHM_OTHERS = 2,  /* of them, however much the recent ones move */
+    MT_SHM_IDLE = 63,   /* rounds that one counts for in which nothing moved */
 };
 
 enum mt_shm_kind {
@@ -85,6 +87,7 @@ struct mt_shm_ah {
 /* A READ of the peer that is being answered in parts. */
 struct mt_shm_answer {
     uint64_t work, address, bytes, moved;
+    uint32_t rkey;
 };
 
 struct mt_shm_qp {
@@ -93,12 +96,15 @@ struct mt_shm_qp {
     bool is_live;
     bool is_recent;     /* in context->recent */
     bool notified;      /* the peer was told that this side is gone */
+    bool addressed;     /* its address was asked for: somebody may have it */
     struct mt_shm_peer *peer;
     struct mt_ring *ring; /* ours, that the peer writes */
     struct mt_ring_reader in;
     struct mt_ring_writer out;
     uint64_t orders;    /* given to the peer: each is done in turn */
-    uint64_t received;  /* bytes of the message that is coming in parts */
+    uint64_t received;  /* bytes of the message that is coming in parts ... */
+    bool receiving;     /* ... into this receive */
+    struct mt_soft_receive current;
     struct mt_shm_answer answers[MT_SHM_READS];
     uint32_t answer_head, answer_tail;
     /* UD */
@@ -113,7 +119,8 @@ struct mt_shm_qp {
 struct mt_shm_grave {
     struct mt_shm_grave *next;
     struct mt_ring *ring;
-    struct mt_shm_peer *peer;
+    struct mt_shm_peer *peer; /* NULL: never connected */
+    bool addressed;
     struct mt_inbox *inbox; /* then there is no ring */
     uint32_t inbox_count;
 };
@@ -182,6 +189,12 @@ bool mt_shm_answer(struct mt_shm_qp *qp);
 void mt_shm_settle(struct mt_shm_qp *qp);
 /* Takes what came in; true if something did. */
 bool mt_shm_take(struct mt_shm_qp *qp);
+/* Whether the peer can reach our memory, and so be given orders. */
+MT_INLINE bool mt_shm_pulls(const struct mt_shm_qp *qp)
+{
+    return __atomic_load_n(&qp->ring->pulls, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* Fails a queue pair, and tells the peer. */
 void mt_shm_fail(struct mt_shm_qp *qp, struct mt_soft_work *failed,
                  enum mt_status status);

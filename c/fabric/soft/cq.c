@@ -114,6 +114,11 @@ enum mt_status mt_soft_channel_watch(struct mt_soft_channel *channel, int fd)
                : MT_ENOMEM;
 }
 
+void mt_soft_channel_ignore(struct mt_soft_channel *channel, int fd)
+{
+    epoll_ctl(channel->base.fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 /* A queue is disarmed when it fires, so it stands there once at most, and there
  * is room while there are no more queues than slots; then one event is shared. */
 static void mt_cq_fire(struct mt_soft_cq *cq)
@@ -198,7 +203,13 @@ uint32_t mt_soft_poll(struct mt_fabric_cq *base,
         context->progress(context);
     }
     while (n < limit && cq->head != cq->tail) {
-        completions[n++] = cq->slots[cq->head++ & cq->mask];
+        const struct mt_fabric_completion *c = &cq->slots[cq->head++ & cq->mask];
+        struct mt_soft_qp *qp = context->qps[c->qp - 1];
+        if (qp != NULL && base == qp->base.options.send_cq &&
+            (c->opcode != MT_FABRIC_RECEIVE) && qp->unpolled > 0) {
+            qp->unpolled--;
+        }
+        completions[n++] = *c;
     }
     mt_soft_unlock(context);
     return n;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -79,8 +80,12 @@ static enum mt_status mt_soft_engine_start(struct mt_soft_context *context,
         error = pthread_attr_setaffinity_np(&attributes, sizeof(set), &set);
     }
     if (error == 0) {
+        sigset_t all, before; /* the application's signals are not for it */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
         error = pthread_create(&context->engine, &attributes, mt_soft_engine,
                                context);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
     }
     pthread_attr_destroy(&attributes);
     context->has_engine = error == 0;

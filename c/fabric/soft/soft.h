@@ -104,6 +104,7 @@ struct mt_soft_qp {
     /* Sends: head..next were begun, next..tail wait; completed in order. */
     uint32_t head, next, tail, mask;
     uint32_t reads; /* begun and not done */
+    uint32_t unpolled; /* completions of sends that nobody has polled yet */
     struct mt_soft_work *works;
     struct mt_soft_receives own;
     struct mt_soft_receives *receives; /* own, or those of the SRQ */
@@ -185,6 +186,7 @@ enum mt_status mt_soft_channel_take(struct mt_fabric_channel *channel,
                                     struct mt_fabric_cq **cq_p);
 /* The channel is readable while fd is. */
 enum mt_status mt_soft_channel_watch(struct mt_soft_channel *channel, int fd);
+void mt_soft_channel_ignore(struct mt_soft_channel *channel, int fd);
 
 /* ---- work queues ---- */
 
@@ -219,6 +221,12 @@ mt_soft_receive_first(const struct mt_soft_receives *r)
 MT_INLINE void mt_soft_receive_drop(struct mt_soft_receives *r)
 {
     r->head++;
+}
+
+/* A slot of the send queue is free once its completion was polled. */
+MT_INLINE bool mt_soft_is_full(const struct mt_soft_qp *qp)
+{
+    return qp->tail - qp->head + qp->unpolled >= qp->base.options.send_depth;
 }
 
 MT_INLINE struct mt_soft_work *mt_soft_work_at(const struct mt_soft_qp *qp,

@@ -62,6 +62,17 @@ void mt_soft_srq_destroy(struct mt_fabric_srq *base)
     free(srq);
 }
 
+/* A message may have waited for this receive while its reader sleeps. */
+static void mt_received_while_asleep(struct mt_soft_context *context)
+{
+    if (mt_unlikely(context->armed_count[MT_SOFT_ARMED] +
+                        context->armed_count[MT_SOFT_ARMED_SOLICITED] >
+                    0) &&
+        !context->has_engine) {
+        context->progress(context);
+    }
+}
+
 enum mt_status mt_soft_post_srq_receive(struct mt_fabric_srq *base,
                                         const struct mt_fabric_receive *work)
 {
@@ -71,6 +82,7 @@ enum mt_status mt_soft_post_srq_receive(struct mt_fabric_srq *base,
     mt_soft_lock(context);
     enum mt_status status =
         mt_receives_add(&srq->receives, base->options.pieces, work);
+    mt_received_while_asleep(context);
     mt_soft_unlock(context);
     return status;
 }
@@ -90,6 +102,7 @@ enum mt_status mt_soft_post_receive(struct mt_fabric_qp *base,
         mt_soft_receive_drop(&qp->own);
         mt_soft_received(qp, work->id, &c, false);
     }
+    mt_received_while_asleep(context);
     mt_soft_unlock(context);
     return status;
 }
@@ -99,6 +112,7 @@ void mt_soft_received(struct mt_soft_qp *qp, uint64_t id,
 {
     struct mt_fabric_completion c = *how;
     c.id = id;
+    c.opcode = MT_FABRIC_RECEIVE;
     c.qp = qp->base.number;
     mt_soft_complete((struct mt_soft_cq *)qp->base.options.receive_cq, &c,
                      solicited);
@@ -143,7 +157,7 @@ static enum mt_status mt_send_add(struct mt_soft_qp *qp,
     if (status != MT_OK) {
         return status;
     }
-    if (qp->tail - qp->head >= qp->base.options.send_depth) {
+    if (mt_soft_is_full(qp)) {
         return MT_EAGAIN;
     }
     mt_work_fill(mt_soft_work_at(qp, qp->tail), work, bytes);
@@ -195,6 +209,7 @@ void mt_soft_retire(struct mt_soft_qp *qp)
                                          .opcode = w->opcode,
                                          .qp = qp->base.number,
                                          .bytes = (uint32_t)w->bytes};
+        qp->unpolled++;
         mt_soft_complete((struct mt_soft_cq *)qp->base.options.send_cq, &c,
                          false);
     }
@@ -266,6 +281,7 @@ void mt_soft_qp_stop(struct mt_soft_context *context, struct mt_soft_qp *qp)
 {
     mt_soft_lock(context);
     if (qp->base.number > 0) {
+        mt_soft_qp_clear(qp);
         context->qps[qp->base.number - 1] = NULL;
     }
     mt_soft_unlock(context);
@@ -275,8 +291,27 @@ void mt_soft_qp_stop(struct mt_soft_context *context, struct mt_soft_qp *qp)
     qp->own.slots = NULL;
 }
 
+/* Completions of a queue pair that is gone or reset would be taken for those of
+ * the next one with its number. */
+static void mt_completions_forget(struct mt_soft_cq *cq, uint32_t number)
+{
+    uint32_t kept = cq->head;
+    for (uint32_t i = cq->head; i != cq->tail; i++) {
+        const struct mt_fabric_completion *c = &cq->slots[i & cq->mask];
+        if (c->qp != number) {
+            cq->slots[kept++ & cq->mask] = *c;
+        }
+    }
+    cq->tail = kept;
+}
+
 void mt_soft_qp_clear(struct mt_soft_qp *qp)
 {
+    mt_completions_forget((struct mt_soft_cq *)qp->base.options.send_cq,
+                          qp->base.number);
+    mt_completions_forget((struct mt_soft_cq *)qp->base.options.receive_cq,
+                          qp->base.number);
+    qp->unpolled = 0;
     qp->head = qp->next = qp->tail;
     qp->own.head = qp->own.tail;
     qp->reads = 0;
