@@ -23,7 +23,7 @@
 
 static const struct test *const groups[] = {
     tests_messages, tests_onesided, tests_events,
-    tests_datagrams, tests_errors, tests_random,
+    tests_datagrams, tests_errors, tests_random, tests_paths, tests_stress,
 };
 
 /* From here on process_vm_readv and writev are refused with EPERM. */

@@ -43,7 +43,8 @@ struct test {
 };
 
 extern const struct test tests_messages[], tests_onesided[], tests_events[],
-    tests_datagrams[], tests_errors[], tests_random[];
+    tests_datagrams[], tests_errors[], tests_random[], tests_paths[],
+    tests_stress[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \

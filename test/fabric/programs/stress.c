@@ -1,0 +1,418 @@
+/* stress.c: many, full, and dead: an error with a name in time, no hang, and
+ * nothing left behind. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <dirent.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MANY = 1000 };
+
+/* What a process holds: descriptors, and mappings of memory files. */
+struct holding {
+    int fds, maps;
+};
+
+static struct holding holding(void)
+{
+    struct holding h = {0, 0};
+    char line[512];
+    DIR *dir = opendir("/proc/self/fd");
+    FILE *maps = fopen("/proc/self/maps", "re");
+    CHECK(dir != NULL && maps != NULL);
+    while (readdir(dir) != NULL) {
+        h.fds++;
+    }
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        h.maps += strstr(line, "memfd:") != NULL;
+    }
+    closedir(dir);
+    fclose(maps);
+    return h;
+}
+
+static void same_holding(struct holding before)
+{
+    struct holding now = holding();
+    EQ(now.fds, before.fds);
+    EQ(now.maps, before.maps);
+}
+
+static const char *needs_many(const struct mt_fabric_caps *caps)
+{
+    return caps->max_qps >= MANY && (caps->transports & MT_FABRIC_RC) != 0
+               ? ""
+               : "1,000 queue pairs";
+}
+
+static struct mt_fabric_qp_options small_options(const struct side *s)
+{
+    struct mt_fabric_qp_options o = rc_options(s);
+    o.send_depth = o.receive_depth = 4;
+    o.pieces = 1;
+    return o;
+}
+
+static void many_connect(struct side *s, struct mt_fabric_qp **qps)
+{
+    static struct mt_fabric_address mine[MANY], theirs[MANY];
+    struct mt_fabric_qp_options o = small_options(s);
+    for (int i = 0; i < MANY; i++) {
+        OK(mt_fabric_qp_create(s->pd, &o, &qps[i]));
+        OK(mt_fabric_qp_address(qps[i], &mine[i]));
+    }
+    swap(s, mine, theirs, sizeof(mine));
+    for (int i = 0; i < MANY; i++) {
+        OK(mt_fabric_qp_connect(qps[i], &theirs[i]));
+    }
+    meet(s);
+}
+
+/* 1,000 queue pairs, a message on each both ways; twice, so that what the first
+ * round did not give back is missing in the second. */
+static void many(struct side *s)
+{
+    static struct mt_fabric_qp *qps[MANY];
+    struct holding before = holding();
+    for (int round = 0; round < 2; round++) {
+        side_open(s, false);
+        struct mt_fabric_mr *in = registered(s, MANY * 64);
+        struct mt_fabric_mr *out = registered(s, MANY * 64);
+        many_connect(s, qps);
+        for (int i = 0; i < MANY; i++) {
+            post_receive(s, qps[i], (uint64_t)i, piece(in, (size_t)i * 64, 64));
+            fill((char *)out->address + i * 64, 64, (uint64_t)(2 * i + s->rank));
+        }
+        meet(s);
+        for (int i = 0; i < MANY; i++) {
+            struct mt_fabric_piece p = piece(out, (size_t)i * 64, 64);
+            struct mt_fabric_send work = {.id = (uint64_t)i,
+                                          .opcode = MT_FABRIC_SEND,
+                                          .flags = MT_FABRIC_SIGNALED,
+                                          .piece_count = 1,
+                                          .pieces = &p};
+            post(s, qps[i], &work);
+            next_ok(s, s->send_cq);
+        }
+        for (int n = 0; n < MANY; n++) {
+            struct mt_fabric_completion c = next_ok(s, s->receive_cq);
+            CHECK(filled((char *)in->address + c.id * 64, 64,
+                         2 * c.id + 1 - (uint64_t)s->rank));
+        }
+        meet(s);
+        for (int i = 0; i < MANY; i++) {
+            OK(mt_fabric_qp_destroy(qps[i]));
+        }
+        release(in);
+        release(out);
+        side_close(s);
+    }
+    same_holding(before);
+}
+
+/* The same, and the peer dies: each queue pair tells. */
+static void many_killed(struct side *s)
+{
+    static struct mt_fabric_qp *qps[MANY];
+    struct holding before = holding();
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    side_open(s, false);
+    struct mt_fabric_mr *mr = registered(s, 64);
+    many_connect(s, qps);
+    if (s->rank == 1) {
+        kill(getpid(), SIGKILL);
+    }
+    for (int i = 0; i < MANY; i++) {
+        post_receive(s, qps[i], (uint64_t)i, piece(mr, 0, 64));
+        /* on a real device only a send finds out */
+        struct mt_fabric_piece p = piece(mr, 0, 64);
+        struct mt_fabric_send work = {.id = MANY + (uint64_t)i,
+                                      .opcode = MT_FABRIC_SEND,
+                                      .flags = MT_FABRIC_SIGNALED,
+                                      .piece_count = 1,
+                                      .pieces = &p};
+        enum mt_status status = mt_fabric_post_send(qps[i], &work);
+        CHECK(status == MT_OK || status == MT_ESTATE);
+        struct mt_fabric_completion c;
+        while (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+            CHECK(c.status == MT_OK || c.status == MT_EPEER ||
+                  c.status == MT_EFLUSHED);
+        }
+    }
+    for (int n = 0; n < MANY; n++) {
+        struct mt_fabric_completion c = next(s, s->receive_cq);
+        CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
+    }
+    for (int i = 0; i < MANY; i++) {
+        EQ(mt_fabric_qp_state(qps[i]), MT_FABRIC_QP_ERROR);
+        OK(mt_fabric_qp_destroy(qps[i]));
+    }
+    CHECK(now_ms() < until);
+    release(mr);
+    OK(mt_fabric_cq_destroy(s->send_cq));
+    OK(mt_fabric_cq_destroy(s->receive_cq));
+    OK(mt_fabric_pd_destroy(s->pd));
+    OK(mt_fabric_close(s->context));
+    same_holding(before);
+}
+
+/* Rank 1 looks at nothing while rank 0 posts until its queue is full; then it
+ * takes all of it (kind 0), or dies (kind 1): every send comes back. */
+static void fill_up(struct side *s, bool dies)
+{
+    enum { BYTES = 4000 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, BYTES);
+    uint64_t posted = 0, done = 0, until = now_ms() + s->setting->limit_ms;
+    if (s->rank == 0) {
+        struct mt_fabric_piece p = piece(mr, 0, BYTES);
+        struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                      .flags = MT_FABRIC_SIGNALED,
+                                      .piece_count = 1,
+                                      .pieces = &p};
+        uint64_t quiet_since = now_ms();
+        while (now_ms() - quiet_since < 100) { /* until nothing moves any more */
+            struct mt_fabric_completion c;
+            CHECK(now_ms() < until);
+            enum mt_status status = mt_fabric_post_send(s->qp, &work);
+            CHECK(status == MT_OK || status == MT_EAGAIN);
+            if (status == MT_OK) {
+                posted++;
+                quiet_since = now_ms();
+            }
+            if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+                EQ(c.status, MT_OK);
+                done++;
+                quiet_since = now_ms();
+            }
+        }
+        CHECK(posted > done); /* it was full */
+    }
+    char byte = 1;
+    uint64_t total = posted, theirs = 0;
+    if (s->rank == 0) { /* the harness polls while it waits: a raw write */
+        CHECK(write(s->wire, &total, sizeof(total)) == sizeof(total));
+    } else {
+        CHECK(read(s->wire, &theirs, sizeof(theirs)) == sizeof(theirs));
+        if (dies) {
+            kill(getpid(), SIGKILL);
+        }
+        for (uint64_t i = 0; i < theirs; i++) {
+            post_receive(s, s->qp, i, piece(mr, 0, BYTES));
+            EQ(next_ok(s, s->receive_cq).bytes, BYTES);
+        }
+    }
+    while (s->rank == 0 && done < posted) {
+        struct mt_fabric_completion c = next(s, s->send_cq);
+        CHECK(dies ? c.status == MT_OK || c.status == MT_EPEER ||
+                         c.status == MT_EFLUSHED
+                   : c.status == MT_OK);
+        byte = (char)c.status;
+        done++;
+    }
+    if (dies) {
+        CHECK(byte != MT_OK);
+        OK(mt_fabric_qp_destroy(s->qp));
+        return;
+    }
+    release(mr);
+    side_close(s);
+}
+
+static void full(struct side *s)
+{
+    fill_up(s, false);
+}
+
+static void full_killed(struct side *s)
+{
+    fill_up(s, true);
+}
+
+static const char *needs_waiting_receives(const struct mt_fabric_caps *caps)
+{
+    return caps->waits_for_receive ? "" : "waiting for a receive";
+}
+
+/* Without the privilege to pin more than the limit. */
+static void drop_privilege(void)
+{
+    struct rlimit limit = {64 << 10, 64 << 10};
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0);
+    CHECK(syscall(SYS_capget, &header, data) == 0);
+    data[0].effective &= ~(1u << CAP_IPC_LOCK);
+    CHECK(syscall(SYS_capset, &header, data) == 0);
+}
+
+/* RLIMIT_MEMLOCK of 64 KiB: what is too much is refused by name, again and
+ * again, and what is little works. */
+static void memlock(struct side *s)
+{
+    drop_privilege();
+    struct holding before = holding();
+    side_open(s, false);
+    for (int i = 0; i < 200; i++) {
+        struct mt_fabric_mr *mr;
+        static char memory[1 << 20];
+        enum mt_status status = mt_fabric_mr_register(
+            s->pd, memory, sizeof(memory), MT_FABRIC_LOCAL_WRITE, &mr);
+        CHECK(status == MT_OK || status == MT_ENOMEM || status == MT_EPERM);
+        if (status == MT_OK) {
+            OK(mt_fabric_mr_destroy(mr));
+        }
+    }
+    struct mt_fabric_qp_options o = small_options(s);
+    s->qp = connect_with(s, &o);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    post_receive(s, s->qp, 1, piece(mr, 0, 64));
+    meet(s);
+    struct mt_fabric_piece p = piece(mr, 2048, 64);
+    struct mt_fabric_send work = {.id = 2,
+                                  .opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p};
+    post(s, s->qp, &work);
+    next_ok(s, s->send_cq);
+    next_ok(s, s->receive_cq);
+    release(mr);
+    side_close(s);
+    s->qp = NULL;
+    same_holding(before);
+}
+
+/* A process that floods a queue pair with datagrams until it is killed. */
+static void flood(const struct setting *setting,
+                  const struct mt_fabric_address *to)
+{
+    struct setting own = *setting;
+    struct side s = {.setting = &own};
+    struct mt_fabric_ah *ah;
+    own.options.engine = MT_FABRIC_ENGINE_INLINE;
+    side_open(&s, false);
+    struct mt_fabric_qp_options o = ud_options(&s);
+    struct mt_fabric_mr *mr = registered(&s, s.caps->ud_payload);
+    fill(mr->address, s.caps->ud_payload, 5);
+    OK(mt_fabric_qp_create(s.pd, &o, &s.qp));
+    OK(mt_fabric_qp_connect(s.qp, NULL));
+    OK(mt_fabric_ah_create(s.pd, to, &ah));
+    for (;;) {
+        struct mt_fabric_piece p = piece(mr, 0, s.caps->ud_payload);
+        struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                      .flags = MT_FABRIC_SIGNALED,
+                                      .piece_count = 1,
+                                      .pieces = &p,
+                                      .ah = ah};
+        post(&s, s.qp, &work);
+        next(&s, s.send_cq);
+    }
+}
+
+/* Senders of datagrams are killed, many of them while they write one: those of
+ * others still come, whole. */
+static void senders_killed(struct side *s)
+{
+    enum { KILLS = 25, SLOTS = 32 };
+    side_open(s, false);
+    struct mt_fabric_qp_options o = ud_options(s);
+    struct mt_fabric_address mine, theirs;
+    size_t head = s->caps->ud_headroom, most = s->caps->ud_payload;
+    struct mt_fabric_mr *mr = registered(s, SLOTS * (head + most));
+    uint64_t state = s->setting->seed + 99;
+    OK(mt_fabric_qp_create(s->pd, &o, &s->qp));
+    OK(mt_fabric_qp_connect(s->qp, NULL));
+    OK(mt_fabric_qp_address(s->qp, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    for (uint64_t i = 0; i < SLOTS && s->rank == 0; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * (head + most), head + most));
+    }
+    if (s->rank == 1) {
+        for (int k = 0; k < KILLS; k++) {
+            pid_t pid = fork();
+            CHECK(pid >= 0);
+            if (pid == 0) {
+                flood(s->setting, &theirs);
+            }
+            usleep((useconds_t)(20000 + random_next(&state) % 10000));
+            kill(pid, SIGKILL);
+            /* some stay zombies for a while */
+            if (k % 2 == 0) {
+                waitpid(pid, NULL, 0);
+            }
+        }
+        meet(s);
+        /* one of ours must come through, in the end */
+        struct mt_fabric_ah *ah;
+        OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
+        fill(mr->address, 64, 6);
+        char done = 0;
+        while (!done) {
+            struct mt_fabric_piece p = piece(mr, 0, 64);
+            struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                          .flags = MT_FABRIC_SIGNALED,
+                                          .piece_count = 1,
+                                          .pieces = &p,
+                                          .ah = ah};
+            char none = 0;
+            post(s, s->qp, &work);
+            next_ok(s, s->send_cq);
+            swap(s, &none, &done, 1);
+        }
+        OK(mt_fabric_ah_destroy(ah));
+    } else {
+        uint64_t until = now_ms() + s->setting->limit_ms, came = 0;
+        char met = 0, done = 0, out = 'm';
+        CHECK(write(s->wire, &out, 1) == 1); /* our half of meet */
+        while (!done || !met) {
+            struct mt_fabric_completion c;
+            char in;
+            CHECK(now_ms() < until);
+            if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+                char *at = (char *)mr->address + c.id * (head + most) + head;
+                bool ours = c.bytes == head + 64;
+                EQ(c.status, MT_OK);
+                CHECK(filled(at, c.bytes - head, ours ? 6 : 5));
+                CHECK(ours || c.bytes == head + most);
+                came++;
+                done = done || ours;
+                post_receive(s, s->qp, c.id,
+                             piece(mr, c.id * (head + most), head + most));
+            } else if (recv(s->wire, &in, 1, MSG_DONTWAIT) == 1) {
+                if (met) { /* it asks: not yet */
+                    CHECK(write(s->wire, &done, 1) == 1);
+                }
+                met = 1;
+            }
+        }
+        CHECK(came > 1);
+        char theirs_done;
+        swap(s, &done, &theirs_done, 1);
+    }
+    release(mr);
+    side_close(s);
+}
+
+static const char *needs_ud(const struct mt_fabric_caps *caps)
+{
+    return (caps->transports & MT_FABRIC_UD) != 0 ? "" : "UD";
+}
+
+const struct test tests_stress[] = {
+    {"1,000 queue pairs", many, needs_many},
+    {"1,000 queue pairs and the peer killed", many_killed, needs_many},
+    {"full", full, needs_waiting_receives},
+    {"full and the peer killed", full_killed, needs_waiting_receives},
+    {"little memory to pin", memlock, NULL},
+    {"senders of datagrams killed", senders_killed, needs_ud},
+    {NULL, NULL, NULL},
+};
