@@ -261,7 +261,9 @@ static void killed(struct side *s)
     OK(mt_fabric_post_send(s->qp, &work));
     struct mt_fabric_completion c = next(s, s->send_cq);
     EQ(c.id, 2);
-    CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
+    /* a provider that completes when the data is on its way cannot know */
+    CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED ||
+          (c.status == MT_OK && !s->caps->waits_for_receive));
     c = next(s, s->receive_cq);
     EQ(c.id, 1);
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);

@@ -75,6 +75,9 @@ uint64_t now_ms(void);
 /* Both get what the other gave. */
 void swap(struct side *s, const void *mine, void *theirs, size_t bytes);
 void meet(struct side *s);
+/* Receives are posted: the other may send. Where a SEND waits for its receive,
+ * that needs no meeting. */
+void ready(struct side *s);
 
 /* Options that suit most tests. */
 struct mt_fabric_qp_options rc_options(const struct side *s);
