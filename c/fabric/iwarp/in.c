@@ -7,7 +7,7 @@
  * CRC is checked when all of it is there: bytes that fail the check may have
  * been stored, inside the memory that the header named, but nothing completes
  * and the stream ends. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -349,7 +349,7 @@ static void mt_direct_begin(struct mt_iwarp_qp *qp, const uint8_t *at,
 }
 
 /* All frames of the buffer. */
-static void mt_parse(struct mt_iwarp_qp *qp)
+void mt_iwarp_parse(struct mt_iwarp_qp *qp)
 {
     struct mt_iwarp_in *in = &qp->in;
     while (qp->link == MT_LINK_OPEN && !in->direct) {
@@ -447,7 +447,7 @@ bool mt_iwarp_in(struct mt_iwarp_qp *qp)
             mt_iwarp_fail_oldest(qp, MT_EPEER);
             return true;
         }
-        mt_parse(qp);
+        mt_iwarp_parse(qp);
         if (qp->link != MT_LINK_OPEN) {
             return true;
         }

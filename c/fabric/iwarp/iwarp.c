@@ -1,6 +1,6 @@
 /* iwarp.c: the objects of the provider. Cold but for the two functions that post
  * receives and sends. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "iwarp.h"
 
 #include <ifaddrs.h>

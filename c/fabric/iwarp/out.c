@@ -2,7 +2,7 @@
  * DDP segments in MPA frames, several in one system call, payload gathered from
  * where it lies. Messages do not interleave (RFC 5041, 5.3): an answer goes
  * between two works, not into one. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <sys/socket.h>
 

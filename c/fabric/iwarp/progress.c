@@ -1,7 +1,7 @@
 /* progress.c: whose socket is looked at, and when. A few queue pairs are read in
  * each round, starting behind the one that was read last; of many, those that
  * epoll names and those that were busy lately. Under the lock of the context. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>

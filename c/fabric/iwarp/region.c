@@ -1,6 +1,6 @@
 /* region.c: registered memory: which keys (STags) name which bytes. Under the
  * lock of the context. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/mman.h>
 

@@ -5,7 +5,7 @@
  * one from an earlier life of a queue pair, is refused.
  *
  * Cold. Under the lock of the context. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

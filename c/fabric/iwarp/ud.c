@@ -13,7 +13,7 @@
  * is dropped and counted. A message longer than its receive is an error: the
  * queue pair fails, and the sender gets an error message with the number (MSN)
  * of what it sent, on the queue that is Terminate's on a stream. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -407,8 +407,8 @@ bool mt_iwarp_ud_in(struct mt_iwarp_qp *qp)
     uint32_t count = n > 0 ? (uint32_t)n : 0;
     qp->full = count == qp->batch ? qp->full + 1 : 0;
     if (qp->full >= 2) {
-        qp->batch = qp->batch < MT_IWARP_UD_BATCH ? 2 * qp->batch
-                                                  : MT_IWARP_UD_BATCH;
+        qp->batch = 2 * qp->batch < MT_IWARP_UD_BATCH ? 2 * qp->batch
+                                                      : MT_IWARP_UD_BATCH;
         qp->full = 0;
     } else if (count < qp->batch) {
         qp->batch = count > 1 ? count : 1;
