@@ -36,7 +36,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
+	deps-build deps-demo deps-test bench-overhead bench-report bench-fabric conformance realapps \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -54,6 +54,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report'
+	@echo 'make bench-fabric    small messages between two hosts, beside bare sockets'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
 build: $(BUILD)/libmpishim.so command
@@ -168,6 +169,10 @@ test-arm64:
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
+
+# Half a round trip of the iwarp provider between two namespace hosts.
+bench-fabric: deps-test
+	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
 
 # Results of 1,024, 4,096 and 16,384 ranks into a report: time and memory.
 bench-report:

@@ -1,4 +1,4 @@
-/* pingpong.c DEVICE RANK OWN_IP OTHER_IP: half a round trip of small messages
+/* pingpong.c DEVICE RANK OWN_IP OTHER_IP TURNS: half a round trip of small messages
  * between two hosts, the fabric beside a bare socket that does the same work:
  * polled, one system call to send, one to receive. DEVICE is the interface
  * ("iwarp:eth0"). The four ways (UDP, TCP, UD, RC) take turns in
@@ -20,7 +20,7 @@
 
 #include "../../c/include/fabric.h"
 
-enum { BYTES = 24, TURNS = 101, ROUNDS = 400, WIRE_PORT = 7711, UDP_PORT = 7712 };
+enum { BYTES = 24, TURNS = 1001, ROUNDS = 400, WIRE_PORT = 7711, UDP_PORT = 7712 };
 
 enum way { UDP, TCP, UD, RC, WAYS };
 
@@ -257,8 +257,10 @@ static int by_size(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     static double times[WAYS][TURNS], ratios[2][TURNS];
-    if (argc != 5) {
-        fprintf(stderr, "usage: pingpong DEVICE RANK OWN_IP OTHER_IP\n");
+    int turns = argc == 6 ? atoi(argv[5]) : 0;
+    if (turns < 1 || turns > TURNS) {
+        fprintf(stderr, "usage: pingpong DEVICE RANK OWN_IP OTHER_IP TURNS\n"
+                        "TURNS: 1 to 1001");
         return 2;
     }
     rank = atoi(argv[2]);
@@ -269,7 +271,7 @@ int main(int argc, char **argv)
     bare_open();
     fabric_open(argv[1]);
     ud = qp_open(MT_FABRIC_UD);
-    for (int i = 0; i < TURNS + 1; i++) {
+    for (int i = 0; i < turns + 1; i++) {
         /* a device with nothing but what is measured, as the bare sockets are */
         for (int way = 0; way < WAYS; way++) {
             if (way == RC) {
@@ -289,24 +291,24 @@ int main(int argc, char **argv)
             }
         }
     }
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < turns; i++) {
         ratios[0][i] = times[UD][i] / times[UDP][i];
         ratios[1][i] = times[RC][i] / times[TCP][i];
     }
     for (int way = 0; way < WAYS && rank == 0; way++) {
-        qsort(times[way], TURNS, sizeof(double), by_size);
+        qsort(times[way], (size_t)turns, sizeof(double), by_size);
         printf("%s: median %.0f ns, lower quartile %.0f, least %.0f\n",
-               names[way], times[way][TURNS / 2], times[way][TURNS / 4],
+               names[way], times[way][turns / 2], times[way][turns / 4],
                times[way][0]);
     }
     for (int k = 0; k < 2 && rank == 0; k++) {
         enum way way = k == 0 ? UD : RC, bare = k == 0 ? UDP : TCP;
-        qsort(ratios[k], TURNS, sizeof(double), by_size);
+        qsort(ratios[k], (size_t)turns, sizeof(double), by_size);
         printf("%s / %s: %.3f of the lower quartiles, %.3f of the least, "
                "%.3f median of the turns\n",
                names[way], names[bare],
-               times[way][TURNS / 4] / times[bare][TURNS / 4],
-               times[way][0] / times[bare][0], ratios[k][TURNS / 2]);
+               times[way][turns / 4] / times[bare][turns / 4],
+               times[way][0] / times[bare][0], ratios[k][turns / 2]);
     }
     return 0;
 }

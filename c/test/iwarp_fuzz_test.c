@@ -220,7 +220,10 @@ static struct mt_iwarp_segment draw_segment(void)
     s.to = s.opcode == MT_RDMAP_WRITE
                ? (uint64_t)(uintptr_t)mr->address + draw(ROOM)
                : 0;
-    if (s.opcode == MT_RDMAP_READ_REQUEST) {
+    if (s.opcode == MT_RDMAP_READ_RESPONSE && draw(3) == 0) {
+        s.bytes = 5000; /* all of it */
+        s.last = true;
+    } else if (s.opcode == MT_RDMAP_READ_REQUEST) {
         s.queue = MT_DDP_READS;
         s.bytes = MT_RDMAP_READ_BYTES;
         s.last = true;

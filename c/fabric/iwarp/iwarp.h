@@ -235,6 +235,7 @@ struct mt_iwarp_context {
     uint32_t rounds; /* since the last look at epoll, and ... */
     uint32_t ticks;  /* ... at the clock */
     uint64_t looked_ns;
+    bool said_files; /* that there are no more descriptors */
     /* counted for whoever asks why nothing comes */
     uint64_t refused;   /* connections of strangers */
     uint64_t malformed; /* datagrams, and streams that broke the protocol */

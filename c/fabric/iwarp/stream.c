@@ -49,6 +49,18 @@ static void mt_unwatch(struct mt_iwarp_context *context, int fd)
     epoll_ctl(context->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+/* The socket call that failed last: for want of descriptors? Told once. */
+static void mt_say_files(struct mt_iwarp_context *context)
+{
+    if ((errno == EMFILE || errno == ENFILE) && !context->said_files) {
+        context->said_files = true;
+        mt_fabric_say(&context->soft.base.options,
+                      "%s: no file descriptors left for connections: raise "
+                      "the limit (ulimit -n)",
+                      context->soft.base.device.name);
+    }
+}
+
 static int mt_tcp_socket(const struct mt_iwarp_address *a)
 {
     return socket(a->family == 4 ? AF_INET : AF_INET6,
@@ -178,6 +190,7 @@ static enum mt_status mt_stream_call(struct mt_iwarp_qp *qp)
     socklen_t to_bytes = mt_address_socket(&qp->remote, context->scope, &to);
     qp->fd = mt_tcp_socket(&mine);
     if (qp->fd < 0) {
+        mt_say_files(context);
         return MT_ENOMEM;
     }
     bool begun =
@@ -327,6 +340,7 @@ void mt_iwarp_accept(struct mt_iwarp_context *context)
         }
         mt_iwarp_guest_hear(context, guest);
     }
+    mt_say_files(context);
 }
 
 void mt_iwarp_guest_drop(struct mt_iwarp_context *context,

@@ -29,7 +29,7 @@
 
 static const struct test *const groups[] = {
     tests_messages, tests_onesided, tests_events,
-    tests_datagrams, tests_errors, tests_random,
+    tests_datagrams, tests_errors, tests_random, tests_apart,
 };
 
 /* From here on process_vm_readv and writev are refused with EPERM. */
@@ -189,14 +189,14 @@ static bool run(const struct test *test, const struct setting *setting)
     return finish(pids, 2, 4 * setting->limit_ms);
 }
 
-static bool chosen(const char *name, char **names, int count)
+static bool chosen(const char *name, bool apart, char **names, int count)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
     }
-    return count == 0;
+    return count == 0 && !apart;
 }
 
 /* Takes name=value; false: it is not an option. */
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     const struct mt_fabric_caps *caps = caps_of(setting.device);
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         for (const struct test *t = groups[g]; t->name != NULL; t++) {
-            if (!chosen(t->name, argv + names, argc - names)) {
+            if (!chosen(t->name, groups[g] == tests_apart, argv + names, argc - names)) {
                 continue;
             }
             const char *missing = t->missing != NULL ? t->missing(caps) : "";

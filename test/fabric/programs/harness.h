@@ -44,6 +44,8 @@ struct test {
 
 extern const struct test tests_messages[], tests_onesided[], tests_events[],
     tests_datagrams[], tests_errors[], tests_random[];
+/* only if they are named: they need a hand from outside */
+extern const struct test tests_apart[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \
