@@ -1,6 +1,7 @@
-/* pingpong.c DEVICE RANK OWN_IP OTHER_IP TURNS: half a round trip of small messages
- * between two hosts, the fabric beside a bare socket that does the same work:
- * polled, one system call to send, one to receive. DEVICE is the interface
+/* pingpong.c DEVICE RANK OWN_IP OTHER_IP TURNS: half a round trip of small
+ * messages between two hosts, the fabric beside a bare socket that does the
+ * same work: polled, one system call to send, one to receive. DEVICE is the
+ * interface
  * ("iwarp:eth0"). The four ways (UDP, TCP, UD, RC) take turns in
  * one run, so that the machine's other load meets all of them; rank 0
  * prints medians, quartiles and ratios.
@@ -20,7 +21,13 @@
 
 #include "../../c/include/fabric.h"
 
-enum { BYTES = 24, TURNS = 1001, ROUNDS = 400, WIRE_PORT = 7711, UDP_PORT = 7712 };
+enum {
+    BYTES = 24,
+    TURNS = 1001,
+    ROUNDS = 400,
+    WIRE_PORT = 7711,
+    UDP_PORT = 7712
+};
 
 enum way { UDP, TCP, UD, RC, WAYS };
 
@@ -85,7 +92,8 @@ static int joined(int port)
         fd = accept(listener, NULL, NULL);
         close(listener);
     } else {
-        for (int i = 0; connect(fd, (struct sockaddr *)&name, sizeof(name)); i++) {
+        for (int i = 0; connect(fd, (struct sockaddr *)&name, sizeof(name));
+             i++) {
             if (i > 500) {
                 die("connect");
             }
@@ -125,10 +133,9 @@ static void bare_send(enum way way)
     static const char message[BYTES] = "24 bytes of nothing";
     static struct sockaddr_in to;
     to = name_of(other, UDP_PORT);
-    ssize_t n = way == TCP
-                    ? send(tcp, message, BYTES, MSG_DONTWAIT)
-                    : sendto(udp, message, BYTES, MSG_DONTWAIT,
-                             (struct sockaddr *)&to, sizeof(to));
+    ssize_t n = way == TCP ? send(tcp, message, BYTES, MSG_DONTWAIT)
+                           : sendto(udp, message, BYTES, MSG_DONTWAIT,
+                                    (struct sockaddr *)&to, sizeof(to));
     if (n != BYTES) {
         die("send");
     }
@@ -272,7 +279,8 @@ int main(int argc, char **argv)
     fabric_open(argv[1]);
     ud = qp_open(MT_FABRIC_UD);
     for (int i = 0; i < turns + 1; i++) {
-        /* a device with nothing but what is measured, as the bare sockets are */
+        /* a device with nothing but what is measured, as the bare sockets are
+         */
         for (int way = 0; way < WAYS; way++) {
             if (way == RC) {
                 need(mt_fabric_ah_destroy(ah), "ah_destroy");

@@ -1,9 +1,10 @@
 /* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/iwarp/address.c c/fabric/iwarp/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c */
-/* Bytes of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds it a
- * million that begin as right ones. The first byte chooses: frames in a buffer of
- * exactly their size, so that a sanitizer sees any read beyond it; frames through
- * a socket, in parts; datagrams through a socket. Nothing may crash, and nothing
- * outside the memory that the queue pair was given may change. */
+/* Bytes of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
+ * it a million that begin as right ones. The first byte chooses: frames in a
+ * buffer of exactly their size, so that a sanitizer sees any read beyond it;
+ * frames through a socket, in parts; datagrams through a socket. Nothing may
+ * crash, and nothing outside the memory that the queue pair was given may
+ * change. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -304,8 +305,8 @@ int main(int argc, char **argv)
         if (input[0] % 16 == 1) {
             n += draw_datagram(input + 1);
         } else {
-            for (uint32_t frames = 1 + draw(4);
-                 frames > 0 && n < MOST - 10000; frames--) {
+            for (uint32_t frames = 1 + draw(4); frames > 0 && n < MOST - 10000;
+                 frames--) {
                 n += draw_frame(input + n);
             }
             n -= draw(8) == 0 ? draw(n) : 0;

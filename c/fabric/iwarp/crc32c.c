@@ -112,8 +112,7 @@ static void mt_crc_fill(void)
     for (uint32_t i = 0; i < 256; i++) {
         for (int t = 1; t < 8; t++) {
             uint32_t before = mt_crc_tables[t - 1][i];
-            mt_crc_tables[t][i] =
-                before >> 8 ^ mt_crc_tables[0][before & 255];
+            mt_crc_tables[t][i] = before >> 8 ^ mt_crc_tables[0][before & 255];
         }
     }
 }

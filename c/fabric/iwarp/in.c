@@ -1,12 +1,12 @@
-/* in.c: what an RC queue pair makes of the bytes of its peer: frames (RFC 5044),
- * segments (RFC 5041), messages (RFC 5040). Whatever breaks a rule ends the
- * stream with a Terminate message.
+/* in.c: what an RC queue pair makes of the bytes of its peer: frames (RFC
+ * 5044), segments (RFC 5041), messages (RFC 5040). Whatever breaks a rule ends
+ * the stream with a Terminate message.
  *
- * A frame that is there whole is checked, then placed. The payload of a long one
- * goes from the socket straight to its place, which is checked before, and its
- * CRC is checked when all of it is there: bytes that fail the check may have
- * been stored, inside the memory that the header named, but nothing completes
- * and the stream ends. */
+ * A frame that is there whole is checked, then placed. The payload of a long
+ * one goes from the socket straight to its place, which is checked before, and
+ * its CRC is checked when all of it is there: bytes that fail the check may
+ * have been stored, inside the memory that the header named, but nothing
+ * completes and the stream ends. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <sys/socket.h>
@@ -127,9 +127,9 @@ static enum mt_iwarp_term mt_place(struct mt_iwarp_qp *qp,
                                    const struct mt_iwarp_segment *s,
                                    struct mt_iwarp_place *place)
 {
-    return !s->tagged                        ? mt_place_send(qp, s, place)
-           : s->opcode == MT_RDMAP_WRITE     ? mt_place_write(qp, s, place)
-                                             : mt_place_response(qp, s, place);
+    return !s->tagged                    ? mt_place_send(qp, s, place)
+           : s->opcode == MT_RDMAP_WRITE ? mt_place_write(qp, s, place)
+                                         : mt_place_response(qp, s, place);
 }
 
 /* ---- what a segment means once it is in its place ---- */
@@ -174,8 +174,8 @@ static void mt_placed(struct mt_iwarp_qp *qp, const struct mt_iwarp_segment *s)
     }
 }
 
-/* Eight aligned bytes are one store, behind all that came before: who polls them
- * sees all or nothing. */
+/* Eight aligned bytes are one store, behind all that came before: who polls
+ * them sees all or nothing. */
 static void mt_store(const struct mt_iwarp_place *place, const uint8_t *from,
                      const struct mt_iwarp_segment *s)
 {
@@ -288,8 +288,8 @@ static void mt_take_frame(struct mt_iwarp_qp *qp, const uint8_t *at,
     }
 }
 
-/* Of the frame that goes straight to its place: count bytes of it came. Those of
- * the payload are there already, padding and CRC in the trailer. */
+/* Of the frame that goes straight to its place: count bytes of it came. Those
+ * of the payload are there already, padding and CRC in the trailer. */
 static uint32_t mt_direct_came(struct mt_iwarp_qp *qp,
                                const struct mt_iwarp_place *place,
                                uint32_t count)
@@ -338,8 +338,8 @@ static void mt_direct_begin(struct mt_iwarp_qp *qp, const uint8_t *at,
         return;
     }
     uint32_t head = MT_MPA_LENGTH + in->segment.head;
-    uint32_t n = there - head < in->segment.bytes ? there - head
-                                                  : in->segment.bytes;
+    uint32_t n =
+        there - head < in->segment.bytes ? there - head : in->segment.bytes;
     in->crc = mt_crc32c(0, at, head);
     in->placed = in->trailed = 0;
     in->direct = true;
@@ -356,8 +356,8 @@ void mt_iwarp_parse(struct mt_iwarp_qp *qp)
         const uint8_t *at = in->data + in->head;
         uint32_t there = in->tail - in->head;
         uint32_t ulpdu = there >= MT_MPA_LENGTH ? mt_get16(at) : 0;
-        uint32_t head = ulpdu < MT_DDP_UNTAGGED_HEAD ? ulpdu
-                                                     : MT_DDP_UNTAGGED_HEAD;
+        uint32_t head =
+            ulpdu < MT_DDP_UNTAGGED_HEAD ? ulpdu : MT_DDP_UNTAGGED_HEAD;
         if (there < MT_MPA_LENGTH || there < MT_MPA_LENGTH + head) {
             break;
         }
@@ -365,10 +365,9 @@ void mt_iwarp_parse(struct mt_iwarp_qp *qp)
             mt_broken(qp, MT_TERM_LENGTH, NULL);
             break;
         }
-        uint32_t size =
-            MT_MPA_LENGTH + ulpdu + mt_mpa_pad(ulpdu) + MT_MPA_CRC;
-        if (there < size && (size - there >= MT_IWARP_DIRECT ||
-                             size > MT_IWARP_INPUT / 2)) {
+        uint32_t size = MT_MPA_LENGTH + ulpdu + mt_mpa_pad(ulpdu) + MT_MPA_CRC;
+        if (there < size &&
+            (size - there >= MT_IWARP_DIRECT || size > MT_IWARP_INPUT / 2)) {
             in->head = in->tail;
             mt_direct_begin(qp, at, there, ulpdu);
             break;
@@ -437,8 +436,8 @@ bool mt_iwarp_in(struct mt_iwarp_qp *qp)
     bool moved = false, all = true;
     for (int i = 0; i < MT_IN_AT_ONCE && all; i++) {
         all = false;
-        ssize_t n = qp->in.direct ? mt_read_direct(qp, &all)
-                                  : mt_read_buffer(qp, &all);
+        ssize_t n =
+            qp->in.direct ? mt_read_direct(qp, &all) : mt_read_buffer(qp, &all);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return moved;
         }

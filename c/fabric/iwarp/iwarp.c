@@ -1,5 +1,5 @@
-/* iwarp.c: the objects of the provider. Cold but for the two functions that post
- * receives and sends. */
+/* iwarp.c: the objects of the provider. Cold but for the two functions that
+ * post receives and sends. */
 #define _GNU_SOURCE 1
 #include "iwarp.h"
 
@@ -527,10 +527,9 @@ static enum mt_status mt_source_read(const struct mt_fabric_source *source,
                                                               : MT_EINVAL;
 }
 
-static enum mt_status mt_iwarp_ah_create(struct mt_fabric_pd *pd,
-                                         const struct mt_fabric_address *address,
-                                         const struct mt_fabric_source *source,
-                                         struct mt_fabric_ah **ah_p)
+static enum mt_status mt_iwarp_ah_create(
+    struct mt_fabric_pd *pd, const struct mt_fabric_address *address,
+    const struct mt_fabric_source *source, struct mt_fabric_ah **ah_p)
 {
     const struct mt_iwarp_context *context =
         (struct mt_iwarp_context *)pd->context;

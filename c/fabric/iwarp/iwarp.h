@@ -2,9 +2,9 @@
  * user space. RC is a TCP connection with MPA framing (stream.c, out.c, in.c);
  * UD is a UDP socket with one DDP message a datagram (ud.c; Rashti 2010, 6.3).
  *
- * A context is one network interface: a listening socket, an epoll instance over
- * all its sockets, a table of registered regions. Sockets never block; what
- * cannot be sent now goes when somebody polls. Whoever posts writes to the
+ * A context is one network interface: a listening socket, an epoll instance
+ * over all its sockets, a table of registered regions. Sockets never block;
+ * what cannot be sent now goes when somebody polls. Whoever posts writes to the
  * socket (engine=inline, and peer, which is the same here: the side that polls
  * takes what came in), or the engine thread does.
  *
@@ -23,8 +23,9 @@ enum {
     MT_IWARP_QPS = 4096,
     MT_IWARP_REGIONS = 1 << 14,
     MT_IWARP_READS = 16,
-    MT_IWARP_HOT = 4,       /* queue pairs whose sockets are read in each round */
-    MT_IWARP_GUESTS = 256,  /* accepted connections that said nothing yet */
+    MT_IWARP_HOT = 4, /* queue pairs whose sockets are read in each round */
+    /* accepted connections that wait for a word, or for their queue pair */
+    MT_IWARP_GUESTS = MT_IWARP_QPS,
     MT_IWARP_TIMEOUT_MS = 10000, /* unless the options of the queue pair say */
     MT_IWARP_LINGER_MS = 2000,   /* for the peer to read what was sent last */
     MT_IWARP_TICK_MS = 250,      /* how often a sleeper looks at its peers */
@@ -32,7 +33,7 @@ enum {
     MT_IWARP_SEGMENT = 65280,
     /* payload that is copied next to its header instead of gathered */
     MT_IWARP_COPY = 256,
-    MT_IWARP_FRAMES = 8, /* of one sendmsg */
+    MT_IWARP_FRAMES = 8,        /* of one sendmsg */
     MT_IWARP_BATCH = 4 * 65536, /* its bytes, about */
     MT_IWARP_FRAME_PIECES = MT_SOFT_PIECES + 2,
     MT_IWARP_INPUT = 16 << 10,
@@ -55,7 +56,7 @@ struct mt_iwarp_address {
     uint8_t transport;
     uint16_t port;
     uint32_t number;
-    uint8_t ip[16]; /* IPv4: ::ffff:a.b.c.d */
+    uint8_t ip[16];            /* IPv4: ::ffff:a.b.c.d */
     uint8_t key[MT_IWARP_KEY]; /* of this life of the queue pair; UD: 4 bytes */
 };
 
@@ -126,7 +127,7 @@ struct mt_iwarp_out {
     uint32_t frames;
     uint32_t bytes;
     uint32_t ends[MT_IWARP_FRAMES]; /* of iov, past each frame */
-    uint32_t from, upto;   /* works that are on their way with it */
+    uint32_t from, upto;            /* works that are on their way with it */
     /* header, copied payload, padding and CRC of each frame */
     uint8_t store[MT_IWARP_FRAMES][64 + MT_IWARP_COPY];
 };
@@ -163,7 +164,7 @@ struct mt_iwarp_answer {
 struct mt_iwarp_guest {
     struct mt_iwarp_watch watch;
     int fd;
-    bool parked; /* for a queue pair that is not connected yet */
+    bool parked;     /* for a queue pair that is not connected yet */
     uint32_t number; /* of it */
     uint64_t deadline_ns;
     uint32_t got;
@@ -186,9 +187,9 @@ struct mt_iwarp_qp {
     int fd; /* -1: none */
     enum mt_iwarp_link link;
     bool is_live;
-    bool waits;   /* something waits for room in the socket */
+    bool waits;     /* something waits for room in the socket */
     bool wants_out; /* epoll watches for room */
-    bool muted;   /* UD: epoll does not watch: there is no receive */
+    bool muted;     /* UD: epoll does not watch: there is no receive */
     uint32_t place; /* in context->live */
     uint8_t key[MT_IWARP_KEY];
     uint32_t timeout_ms;
@@ -243,7 +244,8 @@ struct mt_iwarp_context {
     uint64_t lost;      /* datagrams that the system would not send */
 };
 
-MT_INLINE struct mt_iwarp_context *mt_iwarp_context_of(const struct mt_iwarp_qp *qp)
+MT_INLINE struct mt_iwarp_context *
+mt_iwarp_context_of(const struct mt_iwarp_qp *qp)
 {
     return (struct mt_iwarp_context *)mt_soft_context_of(&qp->soft);
 }
@@ -290,7 +292,8 @@ void mt_iwarp_guest_drop(struct mt_iwarp_context *context,
  * header: of the segment that is at fault, or NULL. */
 void mt_iwarp_stream_end(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
                          const struct mt_iwarp_segment *segment);
-/* True if the peer has not acknowledged what was sent for longer than it may. */
+/* True if the peer has not acknowledged what was sent for longer than it may.
+ */
 bool mt_iwarp_stream_silent(struct mt_iwarp_qp *qp);
 void mt_iwarp_linger(struct mt_iwarp_context *context, bool over);
 
@@ -308,7 +311,8 @@ void mt_iwarp_fail_oldest(struct mt_iwarp_qp *qp, enum mt_status status);
 uint32_t mt_frame_short(uint8_t *at, const struct mt_iwarp_segment *s,
                         const void *payload);
 void mt_iwarp_out_reset(struct mt_iwarp_qp *qp);
-/* Sends what there is, as far as the socket takes it; true if something went. */
+/* Sends what there is, as far as the socket takes it; true if something went.
+ */
 bool mt_iwarp_out(struct mt_iwarp_qp *qp);
 /* Takes what came; true if something did. */
 bool mt_iwarp_in(struct mt_iwarp_qp *qp);
@@ -322,7 +326,8 @@ bool mt_iwarp_ud_in(struct mt_iwarp_qp *qp);
 
 /* ---- progress (progress.c) ---- */
 
-void mt_iwarp_live_add(struct mt_iwarp_context *context, struct mt_iwarp_qp *qp);
+void mt_iwarp_live_add(struct mt_iwarp_context *context,
+                       struct mt_iwarp_qp *qp);
 void mt_iwarp_live_remove(struct mt_iwarp_context *context,
                           struct mt_iwarp_qp *qp);
 /* Something waits for room in the socket, or does not any more. */

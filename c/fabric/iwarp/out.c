@@ -64,8 +64,7 @@ static void mt_frame_add(struct mt_iwarp_out *out,
     uint32_t crc = mt_crc32c(0, at, n);
     mt_iov_add(out, at, n);
     struct iovec *payload = &out->iov[out->count];
-    uint32_t slices =
-        mt_iwarp_slice(pieces, count, skip, s->bytes, payload);
+    uint32_t slices = mt_iwarp_slice(pieces, count, skip, s->bytes, payload);
     crc = mt_iwarp_crc(crc, payload, slices);
     out->count += slices;
     out->bytes += s->bytes;
@@ -79,15 +78,15 @@ static void mt_add_immediate(struct mt_iwarp_qp *qp,
                              const struct mt_soft_work *w)
 {
     uint8_t payload[MT_RDMAP_IMMEDIATE_BYTES] = {0};
-    struct mt_fabric_piece piece = {.address = payload, .bytes = sizeof(payload)};
-    struct mt_iwarp_segment s = {
-        .last = true,
-        .opcode = (w->flags & MT_FABRIC_SOLICITED) != 0
-                      ? MT_RDMAP_IMMEDIATE_SOLICITED
-                      : MT_RDMAP_IMMEDIATE,
-        .queue = MT_DDP_SENDS,
-        .msn = ++qp->sent[MT_DDP_SENDS],
-        .bytes = sizeof(payload)};
+    struct mt_fabric_piece piece = {.address = payload,
+                                    .bytes = sizeof(payload)};
+    struct mt_iwarp_segment s = {.last = true,
+                                 .opcode = (w->flags & MT_FABRIC_SOLICITED) != 0
+                                               ? MT_RDMAP_IMMEDIATE_SOLICITED
+                                               : MT_RDMAP_IMMEDIATE,
+                                 .queue = MT_DDP_SENDS,
+                                 .msn = ++qp->sent[MT_DDP_SENDS],
+                                 .bytes = sizeof(payload)};
     mt_put32(payload, w->immediate);
     mt_frame_add(qp->out, &s, &piece, 1, 0);
 }
@@ -97,7 +96,8 @@ static void mt_add_immediate(struct mt_iwarp_qp *qp,
 static void mt_add_read(struct mt_iwarp_qp *qp, const struct mt_soft_work *w)
 {
     uint8_t payload[MT_RDMAP_READ_BYTES];
-    struct mt_fabric_piece piece = {.address = payload, .bytes = sizeof(payload)};
+    struct mt_fabric_piece piece = {.address = payload,
+                                    .bytes = sizeof(payload)};
     struct mt_iwarp_segment s = {.last = true,
                                  .opcode = MT_RDMAP_READ_REQUEST,
                                  .queue = MT_DDP_READS,
@@ -145,10 +145,9 @@ static enum mt_out_step mt_out_work(struct mt_iwarp_qp *qp)
     struct mt_soft_work *w = mt_soft_work_at(soft, soft->next);
     bool read = w->opcode == MT_FABRIC_READ;
     if (w->stage == 0) {
-        bool waits =
-            ((w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0) ||
-            (read && soft->reads >= soft->base.options.reads) ||
-            !mt_soft_pace(mt_soft_context_of(soft), w->bytes);
+        bool waits = ((w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0) ||
+                     (read && soft->reads >= soft->base.options.reads) ||
+                     !mt_soft_pace(mt_soft_context_of(soft), w->bytes);
         if (waits) {
             return MT_OUT_BLOCKED;
         }
@@ -174,8 +173,7 @@ static enum mt_out_step mt_out_work(struct mt_iwarp_qp *qp)
  * it is copied before the CRC is taken; one long segment a batch. */
 static enum mt_out_step mt_out_answer(struct mt_iwarp_qp *qp)
 {
-    struct mt_iwarp_answer *a =
-        &qp->answers[qp->answer_head % MT_IWARP_READS];
+    struct mt_iwarp_answer *a = &qp->answers[qp->answer_head % MT_IWARP_READS];
     uint32_t left = a->bytes - a->moved;
     uint32_t n = left < MT_IWARP_SEGMENT ? left : MT_IWARP_SEGMENT;
     uint64_t from = a->to + a->moved;

@@ -1,6 +1,7 @@
-/* progress.c: whose socket is looked at, and when. A few queue pairs are read in
- * each round, starting behind the one that was read last; of many, those that
- * epoll names and those that were busy lately. Under the lock of the context. */
+/* progress.c: whose socket is looked at, and when. A few queue pairs are read
+ * in each round, starting behind the one that was read last; of many, those
+ * that epoll names and those that were busy lately. Under the lock of the
+ * context. */
 #define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -95,7 +96,7 @@ static bool mt_has_work(const struct mt_iwarp_qp *qp)
 
 static bool mt_send_some(struct mt_iwarp_qp *qp)
 {
-    return qp->out == NULL              ? mt_iwarp_ud_out(qp)
+    return qp->out == NULL            ? mt_iwarp_ud_out(qp)
            : qp->link == MT_LINK_OPEN ? mt_iwarp_out(qp)
                                       : false;
 }
@@ -123,7 +124,8 @@ static bool mt_visit(struct mt_iwarp_qp *qp)
     return moved;
 }
 
-static void mt_remember(struct mt_iwarp_context *context, struct mt_iwarp_qp *qp)
+static void mt_remember(struct mt_iwarp_context *context,
+                        struct mt_iwarp_qp *qp)
 {
     for (unsigned i = 0; i < MT_IWARP_HOT; i++) {
         if (context->hot[i] == qp) {
@@ -272,8 +274,8 @@ bool mt_iwarp_progress(struct mt_soft_context *soft)
     return moved;
 }
 
-/* It waits for room in the socket, and not for an answer of the peer. (Paced, it
- * waits for time, and is kept awake.) */
+/* It waits for room in the socket, and not for an answer of the peer. (Paced,
+ * it waits for time, and is kept awake.) */
 static bool mt_wants_out(const struct mt_iwarp_qp *qp)
 {
     return qp->out == NULL || qp->out->first != qp->out->count ||

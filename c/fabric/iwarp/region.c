@@ -94,8 +94,8 @@ bool mt_iwarp_may(const struct mt_iwarp_context *context, uint32_t key,
         return true; /* RFC 5040, 5.1: the STag is not looked at */
     }
     return key != 0 && region->key == key &&
-           (region->access & access) == access &&
-           address >= region->address && bytes <= region->bytes &&
+           (region->access & access) == access && address >= region->address &&
+           bytes <= region->bytes &&
            address - region->address <= region->bytes - bytes;
 }
 

@@ -1,8 +1,8 @@
-/* stream.c: how an RC connection begins and ends. Both sides know the address of
- * the other: the one with the smaller address (IP, port, number) connects to the
- * other's listening socket and sends an MPA request (RFC 5044, 7.1); its private
- * data holds the keys of both queue pairs, so that a stranger's connection, or
- * one from an earlier life of a queue pair, is refused.
+/* stream.c: how an RC connection begins and ends. Both sides know the address
+ * of the other: the one with the smaller address (IP, port, number) connects to
+ * the other's listening socket and sends an MPA request (RFC 5044, 7.1); its
+ * private data holds the keys of both queue pairs, so that a stranger's
+ * connection, or one from an earlier life of a queue pair, is refused.
  *
  * Cold. Under the lock of the context. */
 #define _GNU_SOURCE 1
@@ -17,7 +17,8 @@
 
 #include "iwarp.h"
 
-/* Private data: provider, version, number and key of the sender, of the other. */
+/* Private data: provider, version, number and key of the sender, of the other.
+ */
 enum { MT_PRIVATE = 48, MT_REQUEST = MT_MPA_START + MT_PRIVATE };
 
 enum mt_status mt_iwarp_key_make(uint8_t *key, size_t bytes)
@@ -74,7 +75,7 @@ enum mt_status mt_iwarp_listen(struct mt_iwarp_context *context)
     context->listener = mt_tcp_socket(&context->self);
     if (context->listener < 0 ||
         bind(context->listener, (struct sockaddr *)&name, bytes) != 0 ||
-        listen(context->listener, 1024) != 0 ||
+        listen(context->listener, MT_IWARP_QPS) != 0 ||
         getsockname(context->listener, (struct sockaddr *)&name, &bytes) != 0 ||
         !mt_address_of_socket(&name, &context->self)) {
         return errno == EMFILE || errno == ENFILE ? MT_ENOMEM : MT_EIO;
@@ -95,8 +96,8 @@ static void mt_link_set(struct mt_iwarp_qp *qp, enum mt_iwarp_link link)
 
 /* Small messages at once; and a peer whose machine vanished is found out by
  * probes where nothing is under way, by mt_iwarp_stream_silent where something
- * is. (TCP_USER_TIMEOUT would also end a connection whose peer lives, but is too
- * busy to read.) */
+ * is. (TCP_USER_TIMEOUT would also end a connection whose peer lives, but is
+ * too busy to read.) */
 static void mt_tcp_options(const struct mt_iwarp_qp *qp)
 {
     int on = 1, probes = 3;
@@ -193,10 +194,9 @@ static enum mt_status mt_stream_call(struct mt_iwarp_qp *qp)
         mt_say_files(context);
         return MT_ENOMEM;
     }
-    bool begun =
-        bind(qp->fd, (struct sockaddr *)&from, from_bytes) == 0 &&
-        (connect(qp->fd, (struct sockaddr *)&to, to_bytes) == 0 ||
-         errno == EINPROGRESS);
+    bool begun = bind(qp->fd, (struct sockaddr *)&from, from_bytes) == 0 &&
+                 (connect(qp->fd, (struct sockaddr *)&to, to_bytes) == 0 ||
+                  errno == EINPROGRESS);
     enum mt_status status =
         begun ? mt_iwarp_watch(context, qp->fd, &qp->watch) : MT_EPEER;
     if (status != MT_OK) {
@@ -281,8 +281,8 @@ static void mt_step_connecting(struct mt_iwarp_qp *qp)
 static void mt_step_asked(struct mt_iwarp_qp *qp)
 {
     struct mt_iwarp_in *in = &qp->in;
-    ssize_t n = recv(qp->fd, in->data + in->tail, MT_REQUEST - in->tail,
-                     MSG_DONTWAIT);
+    ssize_t n =
+        recv(qp->fd, in->data + in->tail, MT_REQUEST - in->tail, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -319,9 +319,9 @@ void mt_iwarp_accept(struct mt_iwarp_context *context)
     int fd;
     while ((fd = accept4(context->listener, NULL, NULL,
                          SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        struct mt_iwarp_guest *guest =
-            context->guest_count < MT_IWARP_GUESTS ? calloc(1, sizeof(*guest))
-                                                   : NULL;
+        struct mt_iwarp_guest *guest = context->guest_count < MT_IWARP_GUESTS
+                                           ? calloc(1, sizeof(*guest))
+                                           : NULL;
         if (guest == NULL) {
             context->refused++;
             close(fd);
@@ -387,7 +387,8 @@ static void mt_guest_place(struct mt_iwarp_context *context,
             ? (struct mt_iwarp_qp *)context->soft.qps[number - 1]
             : NULL;
     if (qp == NULL || qp->out == NULL ||
-        memcmp(guest->request + MT_MPA_START + 32, qp->key, MT_IWARP_KEY) != 0) {
+        memcmp(guest->request + MT_MPA_START + 32, qp->key, MT_IWARP_KEY) !=
+            0) {
         mt_guest_refuse(context, guest, true);
         return;
     }
@@ -409,9 +410,9 @@ void mt_iwarp_guest_hear(struct mt_iwarp_context *context,
     /* a parked one has nothing to say before it is answered */
     uint32_t left = guest->parked ? 1 : MT_REQUEST - guest->got;
     uint8_t scrap;
-    ssize_t n = recv(guest->fd,
-                     guest->parked ? &scrap : guest->request + guest->got, left,
-                     MSG_DONTWAIT);
+    ssize_t n =
+        recv(guest->fd, guest->parked ? &scrap : guest->request + guest->got,
+             left, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
@@ -597,8 +598,7 @@ void mt_iwarp_fail(struct mt_iwarp_qp *qp, struct mt_soft_work *failed,
 void mt_iwarp_fail_oldest(struct mt_iwarp_qp *qp, enum mt_status status)
 {
     struct mt_soft_qp *soft = &qp->soft;
-    mt_iwarp_fail(qp,
-                  soft->head != soft->tail ? mt_soft_work_at(soft, soft->head)
-                                           : NULL,
-                  status, MT_TERM_NONE, NULL);
+    mt_iwarp_fail(
+        qp, soft->head != soft->tail ? mt_soft_work_at(soft, soft->head) : NULL,
+        status, MT_TERM_NONE, NULL);
 }

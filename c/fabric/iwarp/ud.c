@@ -3,16 +3,16 @@
  * order of arrival; a work is complete when the socket has taken it.
  *
  * In front of the payload stand the DDP header with the sender's number in the
- * field that RDMAP reserves, the keys of receiver and sender, and the CRC, which
- * covers all the rest. It is there and not behind the payload because the length
- * is not known before a datagram is received: so nothing but payload is ever
- * stored into a posted buffer.
+ * field that RDMAP reserves, the keys of receiver and sender, and the CRC,
+ * which covers all the rest. It is there and not behind the payload because the
+ * length is not known before a datagram is received: so nothing but payload is
+ * ever stored into a posted buffer.
  *
- * Where there is no receive, data stays in the socket's buffer, and what does not
- * fit there is lost. What is malformed, or for another life of the queue pair,
- * is dropped and counted. A message longer than its receive is an error: the
- * queue pair fails, and the sender gets an error message with the number (MSN)
- * of what it sent, on the queue that is Terminate's on a stream. */
+ * Where there is no receive, data stays in the socket's buffer, and what does
+ * not fit there is lost. What is malformed, or for another life of the queue
+ * pair, is dropped and counted. A message longer than its receive is an error:
+ * the queue pair fails, and the sender gets an error message with the number
+ * (MSN) of what it sent, on the queue that is Terminate's on a stream. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <netinet/in.h>
@@ -38,8 +38,8 @@ enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
     int room = MT_UD_SOCKET_BYTES;
     a.port = 0;
     socklen_t bytes = mt_address_socket(&a, context->scope, &name);
-    qp->fd = socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                    0);
+    qp->fd =
+        socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (qp->fd < 0) {
         return MT_ENOMEM;
     }
@@ -80,12 +80,12 @@ static void mt_ud_fill(const struct mt_iwarp_qp *qp,
 {
     struct mt_iwarp_ah *ah = (struct mt_iwarp_ah *)w->ah;
     bool solicited = (w->flags & MT_FABRIC_SOLICITED) != 0;
-    struct mt_iwarp_segment s = {
-        .last = true,
-        .opcode = solicited ? MT_RDMAP_SEND_SOLICITED : MT_RDMAP_SEND,
-        .reserved = qp->soft.base.number,
-        .queue = MT_DDP_SENDS,
-        .msn = msn};
+    struct mt_iwarp_segment s = {.last = true,
+                                 .opcode = solicited ? MT_RDMAP_SEND_SOLICITED
+                                                     : MT_RDMAP_SEND,
+                                 .reserved = qp->soft.base.number,
+                                 .queue = MT_DDP_SENDS,
+                                 .msn = msn};
     uint32_t slices = 0, bytes = (uint32_t)w->bytes;
     mt_ud_head(qp, out->head, &s, ah->key);
     uint32_t crc = mt_crc32c(0, out->head, MT_UD_CRC);
@@ -96,8 +96,8 @@ static void mt_ud_fill(const struct mt_iwarp_qp *qp,
         crc = mt_crc32c(crc, payload, bytes);
         out->iov[0].iov_len += bytes;
     } else {
-        slices = mt_iwarp_slice(w->pieces, w->piece_count, 0, bytes,
-                                out->iov + 1);
+        slices =
+            mt_iwarp_slice(w->pieces, w->piece_count, 0, bytes, out->iov + 1);
         crc = mt_iwarp_crc(crc, out->iov + 1, slices);
     }
     mt_put_crc(out->head + MT_UD_CRC, crc);
@@ -139,11 +139,10 @@ static uint32_t mt_ud_write(struct mt_iwarp_qp *qp, uint32_t count)
         return n > 0 ? (uint32_t)n : 0;
     }
     const struct msghdr *m = &messages[0].msg_hdr;
-    ssize_t n = m->msg_iovlen > 1
-                    ? sendmsg(qp->fd, m, MSG_DONTWAIT)
-                    : sendto(qp->fd, out[0].iov[0].iov_base,
-                             out[0].iov[0].iov_len, MSG_DONTWAIT, m->msg_name,
-                             m->msg_namelen);
+    ssize_t n = m->msg_iovlen > 1 ? sendmsg(qp->fd, m, MSG_DONTWAIT)
+                                  : sendto(qp->fd, out[0].iov[0].iov_base,
+                                           out[0].iov[0].iov_len, MSG_DONTWAIT,
+                                           m->msg_name, m->msg_namelen);
     return n >= 0 ? 1 : 0;
 }
 
@@ -161,9 +160,8 @@ static void mt_ud_taken(struct mt_iwarp_qp *qp, uint32_t count)
 /* What a datagram meets on its way out is a loss like any other. */
 static bool mt_is_loss(int error)
 {
-    return error == EHOSTUNREACH || error == ENETUNREACH ||
-           error == ENETDOWN || error == EHOSTDOWN || error == EPERM ||
-           error == ECONNREFUSED;
+    return error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
+           error == EHOSTDOWN || error == EPERM || error == ECONNREFUSED;
 }
 
 bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp)
@@ -181,8 +179,7 @@ bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp)
             n = 1;
         }
         if (n == 0 && error != EINTR) {
-            struct mt_soft_work *w =
-                mt_soft_work_at(&qp->soft, qp->soft.next);
+            struct mt_soft_work *w = mt_soft_work_at(&qp->soft, qp->soft.next);
             mt_iwarp_fail(qp, w, MT_EIO, MT_TERM_NONE, NULL);
             return true;
         }
@@ -239,17 +236,18 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
         return MT_UD_DROPPED;
     }
     bool error = s->opcode == MT_RDMAP_TERMINATE;
-    bool data = s->opcode == MT_RDMAP_SEND ||
-                s->opcode == MT_RDMAP_SEND_SOLICITED;
+    bool data =
+        s->opcode == MT_RDMAP_SEND || s->opcode == MT_RDMAP_SEND_SOLICITED;
     if ((flags & MSG_TRUNC) != 0 && data) {
-        return MT_UD_TOO_LONG; /* the CRC needs what is lost; the key is right */
+        return MT_UD_TOO_LONG; /* the CRC needs what is lost; the key is right
+                                */
     }
     uint32_t crc = mt_crc32c(0, in->head, MT_UD_CRC);
     if (to != NULL) {
         struct iovec iov[MT_SOFT_PIECES];
-        crc = mt_iwarp_crc(crc, iov,
-                           mt_iwarp_slice(to->pieces, to->piece_count, 0,
-                                          payload, iov));
+        crc = mt_iwarp_crc(
+            crc, iov,
+            mt_iwarp_slice(to->pieces, to->piece_count, 0, payload, iov));
     }
     if (crc != mt_get_crc(in->head + MT_UD_CRC) ||
         !(data ? s->mo == 0 : error && payload == 0)) {

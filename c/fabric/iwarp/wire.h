@@ -1,5 +1,5 @@
-/* wire.h: the bytes of MPA (RFC 5044), DDP (RFC 5041) and RDMAP (RFC 5040, 7306)
- * that this provider speaks. No state, no sockets. */
+/* wire.h: the bytes of MPA (RFC 5044), DDP (RFC 5041) and RDMAP (RFC 5040,
+ * 7306) that this provider speaks. No state, no sockets. */
 #ifndef MPITRACE_FABRIC_IWARP_WIRE_H
 #define MPITRACE_FABRIC_IWARP_WIRE_H
 
@@ -69,7 +69,8 @@ MT_INLINE uint32_t mt_get_crc(const uint8_t *at)
 enum {
     MT_MPA_LENGTH = 2, /* in front of a ULPDU (4.1) */
     MT_MPA_CRC = 4,
-    /* request and reply (7.1.1): key, flags, revision, length of private data */
+    /* request and reply (7.1.1): key, flags, revision, length of private data
+     */
     MT_MPA_KEY = 16,
     MT_MPA_START = 20,
     MT_MPA_MARKERS = 0x80,
@@ -104,7 +105,12 @@ enum {
     MT_RDMAP_TERMINATE_BYTES = 4, /* its control field */
 };
 
-enum mt_ddp_queue { MT_DDP_SENDS, MT_DDP_READS, MT_DDP_TERMINATES, MT_DDP_QUEUES };
+enum mt_ddp_queue {
+    MT_DDP_SENDS,
+    MT_DDP_READS,
+    MT_DDP_TERMINATES,
+    MT_DDP_QUEUES
+};
 
 enum mt_rdmap_opcode {
     MT_RDMAP_WRITE = 0,
