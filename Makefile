@@ -43,7 +43,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
+	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top bench-fabric \
 	conformance realapps findings \
 	pass-table test-slurm test-arm64
 
@@ -64,6 +64,7 @@ help:
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
+	@echo 'make bench-fabric    small messages between two hosts, beside bare sockets'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
@@ -198,6 +199,10 @@ bench-overhead: deps-test build
 
 bench-regcache: deps-build
 	$(GO) run ./bench/regcache
+
+# Half a round trip of the iwarp provider between two namespace hosts.
+bench-fabric: deps-test
+	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
 
 # Results of 1,024, 4,096 and 16,384 ranks into a report and an HTML page: time
 # and memory; and when a browser has the page ready.

@@ -1,5 +1,5 @@
 /* arena.c: making, sharing and finding arenas. Cold but for mt_shm_peer_copy. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "arena.h"
 
 #include <errno.h>

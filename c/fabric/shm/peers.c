@@ -1,6 +1,6 @@
 /* peers.c: the processes that a process knows, and what their death means. Cold;
  * under the lock of the context. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>

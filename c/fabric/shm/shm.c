@@ -1,5 +1,5 @@
 /* shm.c: the objects of the provider, and its round of progress. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "shm.h"
 
 #include <linux/membarrier.h>

@@ -1,5 +1,5 @@
 /* cq.c: completion queues and channels in memory. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

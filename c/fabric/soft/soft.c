@@ -1,5 +1,5 @@
 /* soft.c: lock, engine thread, pacing and events of a software context. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "soft.h"
 
 #include <errno.h>

@@ -5,11 +5,17 @@
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
  * operations=N rate=BITS_PER_SECOND limit=MS; copies=2: as on a system that lets
- * no process read the memory of another. */
+ * no process read the memory of another.
+ *
+ * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
+ * both are started with the same tests, on one host or on two. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -24,6 +30,7 @@
 static const struct test *const groups[] = {
     tests_messages, tests_onesided, tests_events,
     tests_datagrams, tests_errors, tests_random, tests_paths, tests_stress,
+    tests_apart,
 };
 
 /* From here on process_vm_readv and writev are refused with EPERM. */
@@ -44,24 +51,25 @@ static void refuse_copies(void)
     }
 }
 
+/* A process for one side; other: the end of the wire that is not its own. */
 static pid_t start(const struct test *test, const struct setting *setting,
-                   int rank, const int wires[2])
+                   int rank, int wire, int other)
 {
     pid_t pid = fork();
     if (pid != 0) {
         return pid;
     }
-    struct side side = {.setting = setting, .rank = rank, .wire = wires[rank]};
-    close(wires[1 - rank]);
+    struct side side = {.setting = setting, .rank = rank, .wire = wire};
+    close(other);
     test->run(&side);
     _exit(0);
 }
 
-/* Waits for one of the two; kills both when the time is over. */
-static bool finish(const pid_t pids[2], uint64_t limit_ms)
+/* Waits for all; kills them when the time is over. */
+static bool finish(const pid_t *pids, int count, uint64_t limit_ms)
 {
     uint64_t until = now_ms() + limit_ms;
-    int left = 2;
+    int left = count;
     bool good = true;
     while (left > 0) {
         int status;
@@ -81,8 +89,9 @@ static bool finish(const pid_t pids[2], uint64_t limit_ms)
         if (now_ms() > until) {
             fprintf(stderr, "  not over after %llu ms\n",
                     (unsigned long long)limit_ms);
-            kill(pids[0], SIGABRT);
-            kill(pids[1], SIGABRT);
+            for (int i = 0; i < count; i++) {
+                kill(pids[i], SIGABRT);
+            }
             until = UINT64_MAX;
             good = false;
         }
@@ -91,29 +100,104 @@ static bool finish(const pid_t pids[2], uint64_t limit_ms)
     return good;
 }
 
+/* What rank and wire say; rank -1: both sides are ours. */
+static struct {
+    int rank;
+    int listener;
+    struct sockaddr_in address;
+} remote = {.rank = -1, .listener = -1};
+
+static void wire_address(const char *text)
+{
+    char ip[64];
+    const char *colon = strrchr(text, ':');
+    size_t n = colon != NULL ? (size_t)(colon - text) : 0;
+    snprintf(ip, sizeof(ip), "%.*s", (int)n, text);
+    remote.address.sin_family = AF_INET;
+    if (n == 0 || inet_pton(AF_INET, ip, &remote.address.sin_addr) != 1) {
+        fprintf(stderr, "conformance: wire=%s: not IP:PORT\n", text);
+        exit(2);
+    }
+    remote.address.sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
+}
+
+static void wire_listen(void)
+{
+    int on = 1;
+    remote.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(remote.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(remote.listener, (struct sockaddr *)&remote.address,
+             sizeof(remote.address)) != 0 ||
+        listen(remote.listener, 8) != 0) {
+        perror("conformance: wire");
+        exit(2);
+    }
+}
+
+/* A wire for one test: -1 if the other does not come. */
+static int wire_join(uint64_t limit_ms)
+{
+    uint64_t until = now_ms() + limit_ms;
+    int wire = -1, on = 1;
+    do {
+        if (remote.rank == 0) {
+            struct timeval time = {.tv_sec = (time_t)(limit_ms / 1000)};
+            setsockopt(remote.listener, SOL_SOCKET, SO_RCVTIMEO, &time,
+                       sizeof(time));
+            wire = accept(remote.listener, NULL, NULL);
+        } else {
+            wire = socket(AF_INET, SOCK_STREAM, 0);
+            if (connect(wire, (struct sockaddr *)&remote.address,
+                        sizeof(remote.address)) != 0) {
+                close(wire);
+                wire = -1;
+                nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+            }
+        }
+    } while (wire < 0 && now_ms() < until);
+    setsockopt(wire, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return wire;
+}
+
+static bool run_side(const struct test *test, const struct setting *setting)
+{
+    int wire = wire_join(4 * setting->limit_ms);
+    if (wire < 0) {
+        fprintf(stderr, "  the other side did not come\n");
+        return false;
+    }
+    fflush(NULL);
+    pid_t pid = start(test, setting, remote.rank, wire, remote.listener);
+    close(wire);
+    return finish(&pid, 1, 4 * setting->limit_ms);
+}
+
 static bool run(const struct test *test, const struct setting *setting)
 {
     int wires[2];
+    if (remote.rank >= 0) {
+        return run_side(test, setting);
+    }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wires) != 0) {
         perror("socketpair");
         return false;
     }
     fflush(NULL);
-    pid_t pids[2] = {start(test, setting, 0, wires),
-                     start(test, setting, 1, wires)};
+    pid_t pids[2] = {start(test, setting, 0, wires[0], wires[1]),
+                     start(test, setting, 1, wires[1], wires[0])};
     close(wires[0]);
     close(wires[1]);
-    return finish(pids, 4 * setting->limit_ms);
+    return finish(pids, 2, 4 * setting->limit_ms);
 }
 
-static bool chosen(const char *name, char **names, int count)
+static bool chosen(const char *name, bool apart, char **names, int count)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
     }
-    return count == 0;
+    return count == 0 && !apart;
 }
 
 /* Takes name=value; false: it is not an option. */
@@ -146,6 +230,10 @@ static bool option(struct setting *s, const char *word)
         if (number == 2) {
             refuse_copies();
         }
+    } else if (strncmp(word, "rank", n) == 0) {
+        remote.rank = number != 0;
+    } else if (strncmp(word, "wire", n) == 0) {
+        wire_address(value);
     } else if (strncmp(word, "limit", n) == 0) {
         s->limit_ms = number;
     } else {
@@ -187,10 +275,17 @@ int main(int argc, char **argv)
         names++;
     }
     signal(SIGPIPE, SIG_IGN);
+    if ((remote.rank >= 0) != (remote.address.sin_port != 0)) {
+        fprintf(stderr, "conformance: rank and wire go together\n");
+        return 2;
+    }
+    if (remote.rank == 0) {
+        wire_listen();
+    }
     const struct mt_fabric_caps *caps = caps_of(setting.device);
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         for (const struct test *t = groups[g]; t->name != NULL; t++) {
-            if (!chosen(t->name, argv + names, argc - names)) {
+            if (!chosen(t->name, groups[g] == tests_apart, argv + names, argc - names)) {
                 continue;
             }
             const char *missing = t->missing != NULL ? t->missing(caps) : "";

@@ -188,7 +188,7 @@ static void failed(struct side *s)
         OK(mt_fabric_qp_fail(s->qp));
         EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
     }
-    meet(s); /* nothing is sent before that */
+    meet(s); /* what is sent from here on comes too late */
     for (uint64_t i = 0; i < 10; i++) {
         struct mt_fabric_completion c;
         if (s->rank == 1 && i == 0) {
@@ -262,7 +262,9 @@ static void killed(struct side *s)
     OK(mt_fabric_post_send(s->qp, &work));
     struct mt_fabric_completion c = next(s, s->send_cq);
     EQ(c.id, 2);
-    CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
+    /* a provider that completes when the data is on its way cannot know */
+    CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED ||
+          (c.status == MT_OK && !s->caps->waits_for_receive));
     c = next(s, s->receive_cq);
     EQ(c.id, 1);
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
@@ -297,8 +299,10 @@ static void killed_busy(struct side *s)
         p.bytes = 1 << 16;
         mt_fabric_post_receive(s->qp, &receive);
         p.bytes = (uint32_t)n;
-        struct mt_fabric_send work = one_sided(
-            opcodes[random_next(&state) % 3], &p, there.address, there.rkey);
+        uint64_t kind = random_next(&state) % 3;
+        kind += kind == 0 && !s->caps->waits_for_receive; /* no SENDs */
+        struct mt_fabric_send work =
+            one_sided(opcodes[kind], &p, there.address, there.rkey);
         mt_fabric_post_send(s->qp, &work);
         if (mt_fabric_poll(s->receive_cq, &c, 1) == 0) {
             mt_fabric_poll(s->send_cq, &c, 1);
@@ -308,9 +312,62 @@ static void killed_busy(struct side *s)
     OK(mt_fabric_qp_destroy(s->qp));
 }
 
-static const char *needs_waiting(const struct mt_fabric_caps *caps)
+static const char *needs_none_waiting(const struct mt_fabric_caps *caps)
 {
-    return caps->waits_for_receive ? "" : "waiting for a receive";
+    return caps->waits_for_receive ? "a broken stream" : "";
+}
+
+/* Where a SEND does not wait for its receive, it breaks the connection. */
+static void unexpected(struct side *s)
+{
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    struct mt_fabric_piece p = piece(mr, 0, 100);
+    struct mt_fabric_send work = {.id = 1,
+                                  .opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p};
+    if (s->rank == 0) {
+        post(s, s->qp, &work);
+        EQ(next(s, s->send_cq).id, 1);
+    }
+    await_error(s);
+    meet(s);
+    release(mr);
+    side_close(s);
+}
+
+/* The network between the two is cut by whoever runs this, when rank 0 says so:
+ * one that waits for an answer finds out, and one that waits for nothing. */
+static void cut_off(struct side *s)
+{
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    struct remote there = remote_of(s, mr);
+    struct mt_fabric_piece p = piece(mr, 0, 100);
+    struct mt_fabric_send work =
+        one_sided(MT_FABRIC_READ, &p, there.address, there.rkey);
+    post(s, s->qp, &work);
+    next_ok(s, s->send_cq);
+    post_receive(s, s->qp, 6, p);
+    meet(s);
+    if (s->rank == 0) {
+        char line[8];
+        printf("cut now\n");
+        fflush(stdout);
+        CHECK(fgets(line, sizeof(line), stdin) != NULL);
+        post(s, s->qp, &work);
+        struct mt_fabric_completion c = next(s, s->send_cq);
+        EQ(c.id, 5);
+        EQ(c.status, MT_EPEER);
+    }
+    EQ(next(s, s->receive_cq).status, MT_EFLUSHED);
+    EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
+    OK(mt_fabric_qp_destroy(s->qp));
+    release(mr);
 }
 
 const struct test tests_errors[] = {
@@ -319,6 +376,12 @@ const struct test tests_errors[] = {
     {"refused", refused, NULL},
     {"failed and reset", failed, NULL},
     {"peer killed", killed, NULL},
-    {"peer killed in traffic", killed_busy, needs_waiting},
+    {"peer killed in traffic", killed_busy, NULL},
+    {"send without a receive", unexpected, needs_none_waiting},
+    {NULL, NULL, NULL},
+};
+
+const struct test tests_apart[] = {
+    {"peer cut off", cut_off, NULL},
     {NULL, NULL, NULL},
 };

@@ -45,6 +45,8 @@ struct test {
 extern const struct test tests_messages[], tests_onesided[], tests_events[],
     tests_datagrams[], tests_errors[], tests_random[], tests_paths[],
     tests_stress[];
+/* only if they are named: they need a hand from outside */
+extern const struct test tests_apart[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \
@@ -76,6 +78,9 @@ uint64_t now_ms(void);
 /* Both get what the other gave. */
 void swap(struct side *s, const void *mine, void *theirs, size_t bytes);
 void meet(struct side *s);
+/* Receives are posted: the other may send. Where a SEND waits for its receive,
+ * that needs no meeting. */
+void ready(struct side *s);
 
 /* Options that suit most tests. */
 struct mt_fabric_qp_options rc_options(const struct side *s);

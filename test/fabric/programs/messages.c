@@ -100,6 +100,7 @@ static void inlined(struct side *s)
     uint64_t word = 0;
     if (s->rank == 0) {
         struct mt_fabric_piece p = {&word, sizeof(word), 0};
+        ready(s);
         for (uint64_t i = 0; i < N; i++) {
             word = 1000 + i;
             struct mt_fabric_send work =
@@ -115,6 +116,7 @@ static void inlined(struct side *s)
         for (uint64_t i = 0; i < N; i++) {
             post_receive(s, s->qp, i, piece(mr, 8 * i, 8));
         }
+        ready(s);
         meet(s);
         for (uint64_t i = 0; i < N; i++) {
             EQ(next_ok(s, s->receive_cq).id, i);
@@ -173,6 +175,7 @@ static void stream(struct side *s)
     struct mt_fabric_mr *mr = registered(s, SLOTS * SIZE);
     if (s->rank == 0) {
         uint32_t credit = SLOTS;
+        ready(s);
         for (uint32_t i = 0; i < N; i++) {
             if (credit == 0) { /* never more than the other has receives for */
                 meet(s);
@@ -199,6 +202,8 @@ static void stream(struct side *s)
                 }
                 if (i > 0) {
                     meet(s);
+                } else {
+                    ready(s);
                 }
             }
             struct mt_fabric_completion c = next_ok(s, s->receive_cq);

@@ -1,0 +1,154 @@
+/* crc32c.c: see crc32c.h. The way is chosen at the first use. */
+#include "crc32c.h"
+
+#include <pthread.h>
+#include <string.h>
+#if defined(__aarch64__)
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#endif
+
+/* Eight tables: eight bytes a step (Kounavis and Berry 2005). The polynomial is
+ * 0x1edc6f41 with its bits reversed. */
+#define MT_CRC_POLYNOMIAL UINT32_C(0x82f63b78)
+
+static uint32_t mt_crc_tables[8][256];
+
+static uint64_t mt_crc_word(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+static uint32_t mt_crc_by_table(uint32_t crc, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    crc = ~crc;
+    for (; count >= 8; count -= 8, at += 8) {
+        uint32_t low = crc ^ ((uint32_t)at[0] | (uint32_t)at[1] << 8 |
+                              (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
+        crc = mt_crc_tables[7][low & 255] ^ mt_crc_tables[6][low >> 8 & 255] ^
+              mt_crc_tables[5][low >> 16 & 255] ^ mt_crc_tables[4][low >> 24] ^
+              mt_crc_tables[3][at[4]] ^ mt_crc_tables[2][at[5]] ^
+              mt_crc_tables[1][at[6]] ^ mt_crc_tables[0][at[7]];
+    }
+    for (; count > 0; count--, at++) {
+        crc = crc >> 8 ^ mt_crc_tables[0][(crc ^ *at) & 255];
+    }
+    return ~crc;
+}
+
+#if defined(__x86_64__)
+
+static bool mt_crc_can(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("sse4.2") != 0;
+}
+
+__attribute__((target("sse4.2"))) static uint32_t
+mt_crc_instruction(uint32_t crc, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    uint64_t wide = (uint32_t)~crc;
+    for (; count >= 8; count -= 8, at += 8) {
+        wide = __builtin_ia32_crc32di(wide, mt_crc_word(at));
+    }
+    uint32_t narrow = (uint32_t)wide;
+    for (; count > 0; count--, at++) {
+        narrow = __builtin_ia32_crc32qi(narrow, *at);
+    }
+    return ~narrow;
+}
+
+#elif defined(__aarch64__)
+
+enum { MT_HWCAP_CRC32 = 1 << 7 };
+
+static bool mt_crc_can(void)
+{
+    return (getauxval(AT_HWCAP) & MT_HWCAP_CRC32) != 0;
+}
+
+__attribute__((target("+crc"))) static uint32_t
+mt_crc_instruction(uint32_t crc, const void *bytes, size_t count)
+{
+    const uint8_t *at = bytes;
+    crc = ~crc;
+    for (; count >= 8; count -= 8, at += 8) {
+        crc = __crc32cd(crc, mt_crc_word(at));
+    }
+    for (; count > 0; count--, at++) {
+        crc = __crc32cb(crc, *at);
+    }
+    return ~crc;
+}
+
+#else
+
+static bool mt_crc_can(void)
+{
+    return false;
+}
+
+#define mt_crc_instruction mt_crc_by_table
+
+#endif
+
+static uint32_t mt_crc_first(uint32_t crc, const void *bytes, size_t count);
+
+static uint32_t (*mt_crc_way)(uint32_t, const void *, size_t) = mt_crc_first;
+
+static void mt_crc_fill(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t crc = i;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? MT_CRC_POLYNOMIAL : 0);
+        }
+        mt_crc_tables[0][i] = crc;
+    }
+    for (uint32_t i = 0; i < 256; i++) {
+        for (int t = 1; t < 8; t++) {
+            uint32_t before = mt_crc_tables[t - 1][i];
+            mt_crc_tables[t][i] = before >> 8 ^ mt_crc_tables[0][before & 255];
+        }
+    }
+}
+
+static void mt_crc_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, mt_crc_fill);
+}
+
+static uint32_t mt_crc_first(uint32_t crc, const void *bytes, size_t count)
+{
+    mt_crc_start();
+    /* pairs with mt_crc32c: the tables are there before the way to them is */
+    __atomic_store_n(&mt_crc_way,
+                     mt_crc_can() ? mt_crc_instruction : mt_crc_by_table,
+                     __ATOMIC_RELEASE);
+    return mt_crc32c(crc, bytes, count);
+}
+
+uint32_t mt_crc32c_table(uint32_t crc, const void *bytes, size_t count)
+{
+    mt_crc_start();
+    return mt_crc_by_table(crc, bytes, count);
+}
+
+bool mt_crc32c_hardware(uint32_t *crc, const void *bytes, size_t count)
+{
+    if (!mt_crc_can()) {
+        return false;
+    }
+    *crc = mt_crc_instruction(*crc, bytes, count);
+    return true;
+}
+
+uint32_t mt_crc32c(uint32_t crc, const void *bytes, size_t count)
+{
+    return __atomic_load_n(&mt_crc_way, __ATOMIC_ACQUIRE)(crc, bytes, count);
+}

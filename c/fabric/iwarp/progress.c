@@ -1,0 +1,304 @@
+/* progress.c: whose socket is looked at, and when. A few queue pairs are read
+ * in each round, starting behind the one that was read last; of many, those
+ * that epoll names and those that were busy lately. Under the lock of the
+ * context. */
+#define _GNU_SOURCE 1
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "iwarp.h"
+
+enum {
+    MT_EPOLL_AT_ONCE = 32,
+    MT_EPOLL_ROUNDS = 64, /* between two looks at what is seldom ready */
+    MT_HOT_IDLE = 64,     /* rounds without anything, then it is not hot */
+    MT_TICK_ROUNDS = 2048,
+};
+
+/* ---- which queue pairs there are ---- */
+
+void mt_iwarp_live_add(struct mt_iwarp_context *context, struct mt_iwarp_qp *qp)
+{
+    qp->place = context->live_count;
+    context->live[context->live_count++] = qp;
+    qp->is_live = true;
+}
+
+void mt_iwarp_live_remove(struct mt_iwarp_context *context,
+                          struct mt_iwarp_qp *qp)
+{
+    if (!qp->is_live) {
+        return;
+    }
+    struct mt_iwarp_qp *last = context->live[--context->live_count];
+    context->live[qp->place] = last;
+    last->place = qp->place;
+    qp->is_live = false;
+    mt_iwarp_waits(qp, false);
+    context->muted -= qp->muted;
+    qp->muted = false;
+    for (unsigned i = 0; i < MT_IWARP_HOT; i++) {
+        if (context->hot[i] == qp) {
+            context->hot[i] = NULL;
+        }
+    }
+}
+
+static void mt_listen_to(struct mt_iwarp_qp *qp, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = &qp->watch};
+    epoll_ctl(mt_iwarp_context_of(qp)->epoll, EPOLL_CTL_MOD, qp->fd, &event);
+}
+
+void mt_iwarp_waits(struct mt_iwarp_qp *qp, bool waits)
+{
+    if (mt_likely(qp->waits == waits)) {
+        return;
+    }
+    qp->waits = waits;
+    mt_iwarp_context_of(qp)->waiting += waits ? 1 : UINT32_MAX;
+    if (!waits && qp->wants_out) {
+        qp->wants_out = false;
+        if (qp->fd >= 0) {
+            mt_listen_to(qp, EPOLLIN);
+        }
+    }
+}
+
+static void mt_mute(struct mt_iwarp_qp *qp, bool muted)
+{
+    if (qp->muted != muted) {
+        qp->muted = muted;
+        mt_iwarp_context_of(qp)->muted += muted ? 1 : UINT32_MAX;
+        mt_listen_to(qp, muted ? 0 : EPOLLIN);
+    }
+}
+
+void mt_iwarp_unmute(struct mt_iwarp_context *context,
+                     const struct mt_soft_receives *receives)
+{
+    for (uint32_t i = 0; i < context->live_count; i++) {
+        struct mt_iwarp_qp *qp = context->live[i];
+        if (qp->muted && qp->soft.receives == receives) {
+            mt_mute(qp, false);
+        }
+    }
+}
+
+/* ---- what is done for one of them ---- */
+
+static bool mt_has_work(const struct mt_iwarp_qp *qp)
+{
+    return qp->soft.next != qp->soft.tail || qp->waits ||
+           qp->answer_head != qp->answer_tail;
+}
+
+static bool mt_send_some(struct mt_iwarp_qp *qp)
+{
+    return qp->out == NULL            ? mt_iwarp_ud_out(qp)
+           : qp->link == MT_LINK_OPEN ? mt_iwarp_out(qp)
+                                      : false;
+}
+
+void mt_iwarp_push(struct mt_soft_qp *soft)
+{
+    struct mt_iwarp_qp *qp = (struct mt_iwarp_qp *)soft;
+    if (soft->base.state == MT_FABRIC_QP_RTS) {
+        mt_send_some(qp);
+    }
+}
+
+static bool mt_visit(struct mt_iwarp_qp *qp)
+{
+    if (mt_unlikely(qp->soft.base.state != MT_FABRIC_QP_RTS)) {
+        return false;
+    }
+    bool moved = qp->out == NULL            ? mt_iwarp_ud_in(qp)
+                 : qp->link == MT_LINK_OPEN ? mt_iwarp_in(qp)
+                                            : false;
+    if (mt_unlikely(mt_has_work(qp)) &&
+        qp->soft.base.state == MT_FABRIC_QP_RTS) {
+        moved = mt_send_some(qp) || moved;
+    }
+    return moved;
+}
+
+static void mt_remember(struct mt_iwarp_context *context,
+                        struct mt_iwarp_qp *qp)
+{
+    for (unsigned i = 0; i < MT_IWARP_HOT; i++) {
+        if (context->hot[i] == qp) {
+            return;
+        }
+    }
+    unsigned place = context->hot_turn++ % MT_IWARP_HOT;
+    context->hot[place] = qp;
+    context->hot_idle[place] = 0;
+}
+
+/* ---- rounds ---- */
+
+static bool mt_ready(struct mt_iwarp_context *context,
+                     struct mt_iwarp_watch *watch)
+{
+    uint64_t ticks;
+    struct mt_iwarp_qp *qp;
+    switch (watch->kind) {
+    case MT_WATCH_LISTENER:
+        mt_iwarp_accept(context);
+        return true;
+    case MT_WATCH_GUEST:
+        mt_iwarp_guest_hear(context, (struct mt_iwarp_guest *)watch);
+        return true;
+    case MT_WATCH_TIMER:
+        if (read(context->timer, &ticks, sizeof(ticks)) > 0) {
+            context->ticks = MT_TICK_ROUNDS;
+        }
+        return false;
+    default:
+        qp = (struct mt_iwarp_qp *)((char *)watch -
+                                    offsetof(struct mt_iwarp_qp, watch));
+        if (qp->out != NULL && qp->link != MT_LINK_OPEN) {
+            mt_iwarp_stream_step(qp);
+            return true;
+        }
+        if (!mt_visit(qp)) {
+            return false;
+        }
+        mt_remember(context, qp);
+        return true;
+    }
+}
+
+static bool mt_look_at_epoll(struct mt_iwarp_context *context)
+{
+    struct epoll_event events[MT_EPOLL_AT_ONCE];
+    int n = epoll_wait(context->epoll, events, MT_EPOLL_AT_ONCE, 0);
+    bool moved = false;
+    context->rounds = 0;
+    for (int i = 0; i < n; i++) {
+        moved = mt_ready(context, events[i].data.ptr) || moved;
+    }
+    return moved;
+}
+
+/* Time limits: of connecting, of guests, of peers that are silent. */
+static void mt_look_at_clock(struct mt_iwarp_context *context)
+{
+    uint64_t now = mt_soft_now();
+    context->ticks = 0;
+    if (now - context->looked_ns < MT_IWARP_TICK_MS * UINT64_C(1000000)) {
+        return;
+    }
+    context->looked_ns = now;
+    for (uint32_t i = 0; i < context->live_count; i++) {
+        struct mt_iwarp_qp *qp = context->live[i];
+        if (qp->out == NULL || qp->link == MT_LINK_NONE) {
+            continue;
+        }
+        if (qp->link == MT_LINK_OPEN ? mt_iwarp_stream_silent(qp)
+                                     : now > qp->deadline_ns) {
+            mt_iwarp_fail_oldest(qp, MT_EPEER);
+        }
+    }
+    struct mt_iwarp_guest *guest = context->guests;
+    while (guest != NULL) {
+        struct mt_iwarp_guest *next = guest->next;
+        if (now > guest->deadline_ns) {
+            context->refused++;
+            mt_iwarp_guest_drop(context, guest);
+        }
+        guest = next;
+    }
+    mt_iwarp_linger(context, false);
+}
+
+static bool mt_visit_few(struct mt_iwarp_context *context)
+{
+    bool moved = false;
+    for (uint32_t n = 0; n < context->live_count; n++) {
+        context->turn++;
+        context->turn = context->turn < context->live_count ? context->turn : 0;
+        moved = mt_visit(context->live[context->turn]) || moved;
+    }
+    return moved;
+}
+
+static bool mt_visit_hot(struct mt_iwarp_context *context)
+{
+    bool moved = false;
+    for (unsigned i = 0; i < MT_IWARP_HOT; i++) {
+        struct mt_iwarp_qp *qp = context->hot[i];
+        if (qp == NULL) {
+            continue;
+        }
+        if (mt_visit(qp)) {
+            context->hot_idle[i] = 0;
+            moved = true;
+        } else if (++context->hot_idle[i] > MT_HOT_IDLE) {
+            context->hot[i] = NULL;
+        }
+    }
+    return moved;
+}
+
+/* Those that wait for room. */
+static bool mt_push_waiting(struct mt_iwarp_context *context)
+{
+    bool moved = false;
+    for (uint32_t i = 0; i < context->live_count; i++) {
+        struct mt_iwarp_qp *qp = context->live[i];
+        if (qp->waits && qp->soft.base.state == MT_FABRIC_QP_RTS) {
+            moved = mt_send_some(qp) || moved;
+        }
+    }
+    return moved;
+}
+
+bool mt_iwarp_progress(struct mt_soft_context *soft)
+{
+    struct mt_iwarp_context *context = (struct mt_iwarp_context *)soft;
+    bool few = context->live_count <= MT_IWARP_HOT;
+    bool moved = few ? mt_visit_few(context) : mt_visit_hot(context);
+    if (!few && context->waiting > 0) {
+        moved = mt_push_waiting(context) || moved;
+    }
+    if (mt_unlikely(++context->rounds >= MT_EPOLL_ROUNDS ||
+                    context->connecting > 0 || (!few && !moved))) {
+        moved = mt_look_at_epoll(context) || moved;
+    }
+    if (mt_unlikely(++context->ticks >= MT_TICK_ROUNDS)) {
+        mt_look_at_clock(context);
+    }
+    return moved;
+}
+
+/* It waits for room in the socket, and not for an answer of the peer. (Paced,
+ * it waits for time, and is kept awake.) */
+static bool mt_wants_out(const struct mt_iwarp_qp *qp)
+{
+    return qp->out == NULL || qp->out->first != qp->out->count ||
+           qp->soft.base.pd->context->options.bits_per_second > 0;
+}
+
+/* Somebody may go to sleep on the epoll instance: it must be readable whenever
+ * there is something to do, and not otherwise. */
+void mt_iwarp_armed(struct mt_soft_context *soft)
+{
+    struct mt_iwarp_context *context = (struct mt_iwarp_context *)soft;
+    context->rounds = MT_EPOLL_ROUNDS;
+    context->ticks = MT_TICK_ROUNDS;
+    for (uint32_t i = 0; i < context->live_count; i++) {
+        struct mt_iwarp_qp *qp = context->live[i];
+        if (qp->soft.base.state != MT_FABRIC_QP_RTS || qp->fd < 0) {
+            continue;
+        }
+        if (qp->waits && !qp->wants_out && mt_wants_out(qp)) {
+            qp->wants_out = true;
+            mt_listen_to(qp, EPOLLIN | EPOLLOUT);
+        } else if (qp->out == NULL && !qp->waits) {
+            mt_mute(qp, qp->soft.receives->head == qp->soft.receives->tail);
+        }
+    }
+}

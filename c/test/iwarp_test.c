@@ -1,0 +1,574 @@
+/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/iwarp/address.c c/fabric/iwarp/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c */
+/* The iwarp provider from inside: its CRC, its headers, what it answers to a
+ * peer that breaks the protocol, and what it does with strangers. Two contexts
+ * of one process stand for two hosts. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../fabric/iwarp/crc32c.h"
+#include "../fabric/iwarp/iwarp.h"
+#include "check.h"
+
+enum { ROOM = 1 << 17, LIMIT_MS = 10000 };
+
+static uint64_t now_ms(void)
+{
+    return mt_soft_now() / 1000000;
+}
+
+/* ---- CRC ---- */
+
+/* Bit by bit, straight from the polynomial. */
+static uint32_t crc_dumb(uint32_t crc, const uint8_t *bytes, size_t count)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < count; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
+        }
+    }
+    return ~crc;
+}
+
+static void test_crc(void)
+{
+    /* RFC 3720, appendix B.4 */
+    uint8_t zeros[32] = {0}, ones[32], up[32], down[32];
+    for (unsigned i = 0; i < 32; i++) {
+        ones[i] = 0xff;
+        up[i] = (uint8_t)i;
+        down[i] = (uint8_t)(31 - i);
+    }
+    CHECK_EQ(mt_crc32c(0, zeros, 32), 0x8a9136aau);
+    CHECK_EQ(mt_crc32c(0, ones, 32), 0x62a8ab43u);
+    CHECK_EQ(mt_crc32c(0, up, 32), 0x46dd794eu);
+    CHECK_EQ(mt_crc32c(0, down, 32), 0x113fdb5cu);
+    CHECK_EQ(mt_crc32c(0, "123456789", 9), 0xe3069283u);
+    uint8_t bytes[600], wire[4];
+    unsigned long long state = 3;
+    for (int round = 0; round < 2000; round++) {
+        for (size_t i = 0; i < sizeof(bytes); i++) {
+            bytes[i] = (uint8_t)check_random(&state);
+        }
+        size_t skip = check_random(&state) % 9,
+               count = check_random(&state) % 500;
+        uint32_t first = (uint32_t)check_random(&state), hardware = first;
+        uint32_t dumb = crc_dumb(first, bytes + skip, count);
+        CHECK_EQ(mt_crc32c_table(first, bytes + skip, count), dumb);
+        CHECK_EQ(mt_crc32c(first, bytes + skip, count), dumb);
+        if (mt_crc32c_hardware(&hardware, bytes + skip, count)) {
+            CHECK_EQ(hardware, dumb);
+        }
+        mt_put_crc(wire, dumb);
+        CHECK_EQ(mt_get_crc(wire), dumb);
+    }
+    mt_put_crc(wire, 0x8a9136aau); /* "aa 36 91 8a" in RFC 3720 */
+    CHECK_EQ(wire[0], 0xaa);
+    CHECK_EQ(wire[3], 0x8a);
+}
+
+/* ---- headers ---- */
+
+static void test_segments(void)
+{
+    struct mt_iwarp_segment w = {.tagged = true,
+                                 .last = true,
+                                 .opcode = MT_RDMAP_WRITE,
+                                 .stag = 0x11223344,
+                                 .to = 0x0102030405060708,
+                                 .bytes = 5};
+    struct mt_iwarp_segment got;
+    uint8_t at[MT_DDP_UNTAGGED_HEAD];
+    static const uint8_t tagged[] = {0xc1, 0x40, 0x11, 0x22, 0x33, 0x44, 1,
+                                     2,    3,    4,    5,    6,    7,    8};
+    static const uint8_t untagged[] = {0x41, 0x45, 0, 0, 0, 9, 0, 0, 0,
+                                       0,    0,    0, 0, 7, 0, 0, 1, 0};
+    CHECK_EQ(mt_segment_write(at, &w), sizeof(tagged));
+    CHECK(memcmp(at, tagged, sizeof(tagged)) == 0);
+    CHECK_EQ(mt_segment_parse(at, sizeof(tagged) + 5, &got), MT_TERM_NONE);
+    CHECK(got.tagged && got.last && got.bytes == 5 && got.to == w.to);
+    struct mt_iwarp_segment s = {.last = true,
+                                 .opcode = MT_RDMAP_SEND_SOLICITED,
+                                 .reserved = 9,
+                                 .msn = 7,
+                                 .mo = 256};
+    CHECK_EQ(mt_segment_write(at, &s), sizeof(untagged));
+    CHECK(memcmp(at, untagged, sizeof(untagged)) == 0);
+    CHECK_EQ(mt_segment_parse(at, sizeof(untagged), &got), MT_TERM_NONE);
+    CHECK(!got.tagged && got.msn == 7 && got.mo == 256 && got.bytes == 0);
+    CHECK_EQ(mt_segment_parse(at, sizeof(untagged) - 1, &got), MT_TERM_LENGTH);
+    at[0] = 0x42;
+    CHECK_EQ(mt_segment_parse(at, 40, &got), MT_TERM_UNTAGGED_VERSION);
+    at[0] = 0x41;
+    at[1] = 0x83;
+    CHECK_EQ(mt_segment_parse(at, 40, &got), MT_TERM_RDMAP_VERSION);
+    at[1] = 0x44; /* Send with Invalidate: nobody here sends it */
+    CHECK_EQ(mt_segment_parse(at, 40, &got), MT_TERM_OPCODE);
+    at[1] = 0x43;
+    at[9] = 1;
+    CHECK_EQ(mt_segment_parse(at, 40, &got), MT_TERM_QUEUE);
+    for (uint32_t n = 0; n < 9; n++) {
+        CHECK_EQ((MT_MPA_LENGTH + n + mt_mpa_pad(n)) % 4, 0);
+        CHECK(mt_mpa_pad(n) < 4);
+    }
+}
+
+/* ---- two hosts ---- */
+
+struct host {
+    struct mt_fabric_context *context;
+    struct mt_fabric_pd *pd;
+    struct mt_fabric_cq *sends, *receives;
+    struct mt_fabric_mr *mr;
+    struct mt_fabric_qp *qp;
+};
+
+static void host_open(struct host *h)
+{
+    memset(h, 0, sizeof(*h));
+    CHECK_EQ(mt_fabric_open("iwarp:lo", NULL, &h->context), MT_OK);
+    CHECK_EQ(mt_fabric_pd_create(h->context, &h->pd), MT_OK);
+    CHECK_EQ(mt_fabric_cq_create(h->context, 64, NULL, &h->sends), MT_OK);
+    CHECK_EQ(mt_fabric_cq_create(h->context, 64, NULL, &h->receives), MT_OK);
+    CHECK_EQ(mt_fabric_mr_allocate(h->pd, ROOM,
+                                   MT_FABRIC_LOCAL_WRITE |
+                                       MT_FABRIC_REMOTE_WRITE |
+                                       MT_FABRIC_REMOTE_READ,
+                                   &h->mr),
+             MT_OK);
+}
+
+static void host_qp(struct host *h, enum mt_fabric_transport transport,
+                    uint32_t timeout_ms)
+{
+    struct mt_fabric_qp_options o = {.transport = transport,
+                                     .send_cq = h->sends,
+                                     .receive_cq = h->receives,
+                                     .send_depth = 16,
+                                     .receive_depth = 16,
+                                     .pieces = 4,
+                                     .reads = transport == MT_FABRIC_RC ? 4 : 0,
+                                     .port = 1,
+                                     .timeout_ms = timeout_ms};
+    CHECK_EQ(mt_fabric_qp_create(h->pd, &o, &h->qp), MT_OK);
+}
+
+static void host_close(struct host *h)
+{
+    if (h->qp != NULL) {
+        CHECK_EQ(mt_fabric_qp_destroy(h->qp), MT_OK);
+    }
+    CHECK_EQ(mt_fabric_mr_destroy(h->mr), MT_OK);
+    CHECK_EQ(mt_fabric_cq_destroy(h->sends), MT_OK);
+    CHECK_EQ(mt_fabric_cq_destroy(h->receives), MT_OK);
+    CHECK_EQ(mt_fabric_pd_destroy(h->pd), MT_OK);
+    CHECK_EQ(mt_fabric_close(h->context), MT_OK);
+}
+
+static struct mt_iwarp_context *inside(const struct host *h)
+{
+    return (struct mt_iwarp_context *)h->context;
+}
+
+static struct mt_iwarp_qp *inner(const struct host *h)
+{
+    return (struct mt_iwarp_qp *)h->qp;
+}
+
+static void pump(struct host *a, struct host *b)
+{
+    struct mt_fabric_completion none;
+    mt_fabric_poll(a->sends, &none, 0);
+    mt_fabric_poll(b->sends, &none, 0);
+}
+
+/* Two hosts with a connection. */
+static void join(struct host *a, struct host *b)
+{
+    struct mt_fabric_address x, y;
+    host_open(a);
+    host_open(b);
+    host_qp(a, MT_FABRIC_RC, 0);
+    host_qp(b, MT_FABRIC_RC, 0);
+    CHECK_EQ(mt_fabric_qp_address(a->qp, &x), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(b->qp, &y), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(a->qp, &y), MT_OK);
+    for (int i = 0; i < 20; i++) {
+        pump(a, b); /* a request may come before its queue pair is connected */
+    }
+    CHECK_EQ(mt_fabric_qp_connect(b->qp, &x), MT_OK);
+    uint64_t until = now_ms() + LIMIT_MS;
+    while ((inner(a)->link != MT_LINK_OPEN || inner(b)->link != MT_LINK_OPEN) &&
+           now_ms() < until) {
+        pump(a, b);
+    }
+    CHECK_EQ(inner(a)->link, MT_LINK_OPEN);
+    CHECK_EQ(inner(b)->link, MT_LINK_OPEN);
+}
+
+static struct mt_fabric_completion
+take(struct host *of, struct mt_fabric_cq *cq, struct host *other)
+{
+    struct mt_fabric_completion c = {.status = MT_ETIMEOUT};
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (mt_fabric_poll(cq, &c, 1) == 0 && now_ms() < until) {
+        pump(of, other);
+    }
+    return c;
+}
+
+static void post(struct host *h, enum mt_fabric_opcode opcode, uint32_t bytes,
+                 uint64_t address, uint32_t rkey, struct mt_fabric_ah *ah)
+{
+    struct mt_fabric_piece p = {h->mr->address, bytes, h->mr->lkey};
+    struct mt_fabric_send work = {.id = 1,
+                                  .opcode = opcode,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p,
+                                  .remote_address = address,
+                                  .rkey = rkey,
+                                  .ah = ah};
+    CHECK_EQ(mt_fabric_post_send(h->qp, &work), MT_OK);
+}
+
+static void post_receive(struct host *h, uint64_t id, uint32_t bytes)
+{
+    struct mt_fabric_piece p = {(char *)h->mr->address + id * 128, bytes,
+                                h->mr->lkey};
+    struct mt_fabric_receive work = {.id = id, .piece_count = 1, .pieces = &p};
+    CHECK_EQ(mt_fabric_post_receive(h->qp, &work), MT_OK);
+}
+
+static void await_error(struct host *a, struct host *b)
+{
+    uint64_t until = now_ms() + LIMIT_MS;
+    while ((mt_fabric_qp_state(a->qp) != MT_FABRIC_QP_ERROR ||
+            mt_fabric_qp_state(b->qp) != MT_FABRIC_QP_ERROR) &&
+           now_ms() < until) {
+        pump(a, b);
+    }
+    CHECK_EQ(mt_fabric_qp_state(a->qp), MT_FABRIC_QP_ERROR);
+    CHECK_EQ(mt_fabric_qp_state(b->qp), MT_FABRIC_QP_ERROR);
+}
+
+/* ---- errors of a stream, at both ends ---- */
+
+/* A frame of any bytes with a right CRC, straight into the socket of a. */
+static void inject(struct host *a, const uint8_t *ulpdu, uint32_t bytes,
+                   bool good_crc)
+{
+    uint8_t frame[128] = {0};
+    uint32_t n = MT_MPA_LENGTH + bytes + mt_mpa_pad(bytes);
+    mt_put16(frame, (uint16_t)bytes);
+    memcpy(frame + MT_MPA_LENGTH, ulpdu, bytes);
+    mt_put_crc(frame + n, mt_crc32c(0, frame, n) ^ (good_crc ? 0u : 1u));
+    CHECK_EQ(send(inner(a)->fd, frame, n + MT_MPA_CRC, MSG_NOSIGNAL),
+             n + MT_MPA_CRC);
+}
+
+/* b finds the fault and tells a: the oldest send of a, a READ that b does not
+ * get to answer, fails with it. */
+static void fault(const struct mt_iwarp_segment *s, bool good_crc,
+                  enum mt_status status)
+{
+    struct host a, b;
+    struct mt_fabric_completion c;
+    uint8_t ulpdu[64] = {0};
+    join(&a, &b);
+    uint32_t head = mt_segment_write(ulpdu, s);
+    inject(&a, ulpdu, head + s->bytes, good_crc);
+    struct mt_fabric_piece p = {a.mr->address, 8, a.mr->lkey};
+    struct mt_fabric_send read = {.id = 1,
+                                  .opcode = MT_FABRIC_READ,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p,
+                                  .remote_address =
+                                      (uint64_t)(uintptr_t)b.mr->address,
+                                  .rkey = b.mr->rkey};
+    CHECK_EQ(mt_fabric_post_send(a.qp, &read), MT_OK);
+    c = take(&a, a.sends, &b);
+    CHECK_EQ(c.status, status);
+    await_error(&a, &b);
+    host_close(&a);
+    host_close(&b);
+}
+
+static void test_faults(void)
+{
+    struct mt_iwarp_segment send = {
+        .last = true, .opcode = MT_RDMAP_SEND, .msn = 1, .bytes = 8};
+    struct mt_iwarp_segment s = send;
+    fault(&s, true, MT_EPEER); /* no receive */
+    fault(&s, false, MT_EIO);  /* wrong CRC */
+    s.msn = 2;
+    fault(&s, true, MT_EPEER);
+    s = send;
+    s.mo = 8;
+    fault(&s, true, MT_EPEER);
+    s = send;
+    s.queue = 3;
+    fault(&s, true, MT_EPEER);
+    s = send;
+    s.opcode = 12;
+    fault(&s, true, MT_EPEER);
+    struct mt_iwarp_segment write = {.tagged = true,
+                                     .last = true,
+                                     .opcode = MT_RDMAP_WRITE,
+                                     .stag = 77,
+                                     .to = 4096,
+                                     .bytes = 8};
+    fault(&write, true, MT_EACCESS);
+    write.opcode = MT_RDMAP_READ_RESPONSE; /* nobody asked */
+    fault(&write, true, MT_EACCESS);
+}
+
+/* A SEND that is longer than its receive. */
+static void test_truncated(void)
+{
+    struct host a, b;
+    join(&a, &b);
+    post_receive(&b, 9, 100);
+    post(&a, MT_FABRIC_SEND, ROOM, 0, 0, NULL);
+    struct mt_fabric_completion c = take(&b, b.receives, &a);
+    CHECK_EQ(c.id, 9);
+    CHECK_EQ(c.status, MT_ETRUNCATED);
+    await_error(&a, &b);
+    host_close(&a);
+    host_close(&b);
+}
+
+/* ---- strangers ---- */
+
+static int stranger(const struct host *h)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(inside(h)->self.port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    return fd;
+}
+
+/* Sends, and pumps until the other side has counted one more. */
+static void refused(struct host *h, const uint8_t *bytes, size_t count,
+                    int flags)
+{
+    uint64_t before = inside(h)->refused, until = now_ms() + LIMIT_MS;
+    uint8_t reply[128];
+    int fd = stranger(h);
+    CHECK_EQ(send(fd, bytes, count, MSG_NOSIGNAL), count);
+    while (inside(h)->refused == before && now_ms() < until) {
+        mt_fabric_poll(h->sends, NULL, 0);
+        /* a queue pair that connects would look at once */
+        inside(h)->rounds = UINT32_MAX / 2;
+    }
+    CHECK_EQ(inside(h)->refused, before + 1);
+    ssize_t n = recv(fd, reply, sizeof(reply), 0);
+    if (flags >= 0) {
+        CHECK(n >= MT_MPA_START && memcmp(reply, MT_MPA_REPLY, 16) == 0);
+        CHECK_EQ(reply[MT_MPA_KEY], flags);
+    } else {
+        CHECK(n <= 0);
+    }
+    close(fd);
+}
+
+static void test_strangers(void)
+{
+    struct host h;
+    struct mt_fabric_address a;
+    uint8_t request[68] = {0};
+    host_open(&h);
+    host_qp(&h, MT_FABRIC_RC, 0);
+    CHECK_EQ(mt_fabric_qp_address(h.qp, &a), MT_OK);
+    refused(&h,
+            (const uint8_t *)"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: "
+                             "*/*\r\nConnection: keep-alive\r\n\r\n",
+            68, -1);
+    memcpy(request, MT_MPA_REQUEST, 16);
+    request[16] = MT_MPA_CRCS;
+    request[17] = MT_MPA_REVISION;
+    request[19] = 48;
+    memcpy(request + 20, "iwp", 4);
+    request[27] = MT_IWARP_VERSION + 1;
+    refused(&h, request, sizeof(request), MT_MPA_CRCS | MT_MPA_REJECT);
+    request[27] = MT_IWARP_VERSION;
+    mt_put32(request + 32, h.qp->number);
+    refused(&h, request, sizeof(request), MT_MPA_CRCS | MT_MPA_REJECT);
+    memcpy(request + 52, a.data + 32, MT_IWARP_KEY);
+    request[16] = MT_MPA_CRCS | MT_MPA_MARKERS;
+    refused(&h, request, sizeof(request), -1);
+    request[35] ^= 0x70; /* a queue pair that is not there */
+    request[16] = MT_MPA_CRCS;
+    refused(&h, request, sizeof(request), MT_MPA_CRCS | MT_MPA_REJECT);
+    /* when there are as many as there may be, the next is not heard */
+    inside(&h)->guest_count = MT_IWARP_GUESTS;
+    refused(&h, request, sizeof(request), -1);
+    inside(&h)->guest_count = 0;
+    host_close(&h);
+}
+
+/* A peer that never comes, and one that is not there. */
+static void test_nobody(void)
+{
+    for (int k = 0; k < 2; k++) {
+        struct host h;
+        struct mt_fabric_address a;
+        host_open(&h);
+        host_qp(&h, MT_FABRIC_RC, 300);
+        CHECK_EQ(mt_fabric_qp_address(h.qp, &a), MT_OK);
+        /* the one with the larger port waits for the other to call; the other
+         * calls where nobody listens */
+        mt_put16(a.data + 10, k == 0 ? 1 : 65535);
+        CHECK_EQ(mt_fabric_qp_connect(h.qp, &a), MT_OK);
+        post(&h, MT_FABRIC_SEND, 8, 0, 0, NULL);
+        struct mt_fabric_completion c = take(&h, h.sends, &h);
+        CHECK_EQ(c.status, MT_EPEER);
+        CHECK_EQ(mt_fabric_qp_state(h.qp), MT_FABRIC_QP_ERROR);
+        host_close(&h);
+    }
+}
+
+/* ---- datagrams ---- */
+
+static struct mt_fabric_ah *ud_join(struct host *a, struct host *b)
+{
+    struct mt_fabric_address y;
+    struct mt_fabric_ah *ah;
+    host_open(a);
+    host_open(b);
+    host_qp(a, MT_FABRIC_UD, 0);
+    host_qp(b, MT_FABRIC_UD, 0);
+    CHECK_EQ(mt_fabric_qp_connect(a->qp, NULL), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(b->qp, NULL), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(b->qp, &y), MT_OK);
+    CHECK_EQ(mt_fabric_ah_create(a->pd, &y, &ah), MT_OK);
+    return ah;
+}
+
+/* The third message is too long: the receiver fails, the sender is told which.
+ */
+static void test_ud_error(void)
+{
+    struct host a, b;
+    struct mt_fabric_ah *ah = ud_join(&a, &b);
+    for (uint64_t i = 0; i < 4; i++) {
+        post_receive(&b, i, 100);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        post(&a, MT_FABRIC_SEND, i < 2 ? 100 : 101, 0, 0, ah);
+        CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
+        struct mt_fabric_completion c = take(&b, b.receives, &a);
+        CHECK_EQ(c.id, i);
+        CHECK_EQ(c.status, i < 2 ? MT_OK : MT_ETRUNCATED);
+    }
+    CHECK_EQ(take(&b, b.receives, &a).status, MT_EFLUSHED);
+    CHECK_EQ(mt_fabric_qp_state(b.qp), MT_FABRIC_QP_ERROR);
+    struct mt_fabric_event event = {.kind = 0};
+    CHECK_EQ(mt_fabric_event_take(b.context, &event), MT_OK);
+    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_FATAL);
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (mt_fabric_event_take(a.context, &event) != MT_OK &&
+           now_ms() < until) {
+        pump(&a, &b);
+    }
+    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_REMOTE);
+    CHECK_EQ(event.msn, 3);
+    CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
+    /* reset, b has another address, and the old handle reaches nobody */
+    CHECK_EQ(mt_fabric_qp_reset(b.qp), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(b.qp, NULL), MT_OK);
+    CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
+/* Garbage and datagrams for somebody else are counted, and take no receive. */
+static void test_ud_strangers(void)
+{
+    struct host a, b;
+    struct mt_fabric_ah *ah = ud_join(&a, &b);
+    struct mt_iwarp_context *context = inside(&b);
+    const struct sockaddr *to =
+        (struct sockaddr *)&((struct mt_iwarp_ah *)ah)->to;
+    uint8_t bytes[64] = {0};
+    for (uint64_t i = 0; i < 3; i++) {
+        post_receive(&b, i, 100);
+    }
+    for (size_t n = 0; n <= sizeof(bytes); n += 8) {
+        sendto(inner(&a)->fd, bytes, n, 0, to, sizeof(struct sockaddr_in));
+    }
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (context->malformed < 9 && now_ms() < until) {
+        pump(&a, &b);
+    }
+    CHECK_EQ(context->malformed, 9);
+    uint8_t key = ((struct mt_iwarp_ah *)ah)->key[0]++;
+    post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
+    while (context->strange < 1 && now_ms() < until) {
+        pump(&a, &b);
+    }
+    CHECK_EQ(context->strange, 1);
+    ((struct mt_iwarp_ah *)ah)->key[0] = key;
+    /* a bad one among good ones, taken by one call: the good ones stay whole */
+    inner(&b)->batch = 4;
+    for (int i = 0; i < 3; i++) {
+        *(uint64_t *)a.mr->address = (uint64_t)i + 5;
+        if (i == 1) {
+            sendto(inner(&a)->fd, bytes, 40, 0, to, sizeof(struct sockaddr_in));
+        }
+        post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
+    }
+    uint64_t seen = 0;
+    for (int i = 0; i < 3; i++) {
+        struct mt_fabric_completion c = take(&b, b.receives, &a);
+        CHECK_EQ(c.status, MT_OK);
+        CHECK_EQ(c.bytes, 8);
+        CHECK_EQ(*(uint64_t *)((char *)b.mr->address + c.id * 128), i + 5);
+        seen |= UINT64_C(1) << c.id;
+    }
+    CHECK_EQ(seen, 7);
+    CHECK_EQ(context->malformed, 10);
+    CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
+/* What the key does not cover may not be sent from, nor received into. */
+static void test_local_keys(void)
+{
+    struct host a, b;
+    join(&a, &b);
+    uint64_t word = 0;
+    struct mt_fabric_piece p = {&word, 8, a.mr->lkey};
+    struct mt_fabric_send send = {
+        .opcode = MT_FABRIC_SEND, .piece_count = 1, .pieces = &p};
+    struct mt_fabric_receive receive = {.piece_count = 1, .pieces = &p};
+    CHECK_EQ(mt_fabric_post_send(a.qp, &send), MT_EINVAL);
+    CHECK_EQ(mt_fabric_post_receive(a.qp, &receive), MT_EINVAL);
+    p.address = (char *)a.mr->address + ROOM - 7;
+    CHECK_EQ(mt_fabric_post_send(a.qp, &send), MT_EINVAL);
+    p.address = (char *)a.mr->address + ROOM - 8;
+    CHECK_EQ(mt_fabric_post_receive(a.qp, &receive), MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
+int main(void)
+{
+    test_crc();
+    test_segments();
+    test_local_keys();
+    test_faults();
+    test_truncated();
+    test_strangers();
+    test_nobody();
+    test_ud_error();
+    test_ud_strangers();
+    return check_failures != 0;
+}
