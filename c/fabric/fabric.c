@@ -14,6 +14,7 @@
 
 static const struct mt_fabric_provider *const mt_providers[] = {
     &mt_fabric_shm,
+    &mt_fabric_verbs,
 };
 
 enum { MT_PROVIDERS = sizeof(mt_providers) / sizeof(mt_providers[0]) };
