@@ -188,6 +188,7 @@ static void failed(struct side *s)
         OK(mt_fabric_qp_fail(s->qp));
         EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
     }
+    meet(s);
     for (uint64_t i = 0; i < 10; i++) {
         struct mt_fabric_completion c;
         if (s->rank == 1 && i == 0) {
