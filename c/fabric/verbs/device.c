@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- capabilities ---- */
 
@@ -204,6 +205,14 @@ static struct ibv_context *mt_device_open(const struct mt_verbs_library *library
             context = library->open_device(list[i]);
             error = errno;
         }
+    }
+    /* having failed, the library looks for the file elsewhere, and says ENOENT */
+    int fd = context == NULL && node[0] != '\0' ? open(node, O_RDWR | O_CLOEXEC)
+                                                : -1;
+    if (fd >= 0) {
+        close(fd);
+    } else if (context == NULL && node[0] != '\0') {
+        error = errno;
     }
     if (list != NULL) {
         library->free_device_list(list);

@@ -268,6 +268,16 @@ static int mt_to_send(struct mt_verbs_qp *qp, uint32_t their_reads)
                          IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* What the peer sent between the two steps may have broken it already. */
+static bool mt_is_broken(struct mt_verbs_qp *qp)
+{
+    struct ibv_qp_attr a;
+    struct ibv_qp_init_attr options;
+    return mt_verbs_library()->query_qp(qp->qp, &a, IBV_QP_STATE, &options) ==
+               0 &&
+           a.qp_state == IBV_QPS_ERR;
+}
+
 static enum mt_status mt_connect_datagrams(struct mt_verbs_qp *qp)
 {
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR};
@@ -305,15 +315,25 @@ enum mt_status mt_verbs_qp_connect(struct mt_fabric_qp *base,
         return MT_EINVAL;
     }
     int error = mt_to_receive(qp, &port, path, &a);
-    if (error == 0) {
+    bool receives = error == 0;
+    if (receives) {
         error = mt_to_send(qp, a.reads);
     }
-    if (error != 0) {
-        mt_fabric_say(&context->base.options, "verbs: connecting: %s",
-                      strerror(error));
-        return mt_verbs_status(error);
+    if (error == 0) {
+        return MT_OK;
     }
-    return MT_OK;
+    if (receives && mt_is_broken(qp)) {
+        mt_verbs_lock(context);
+        mt_verbs_qp_failed(qp);
+        mt_verbs_unlock(context);
+        return MT_OK; /* it was connected */
+    }
+    mt_fabric_say(&context->base.options, "verbs: connecting: %s",
+                  strerror(error));
+    if (receives) {
+        mt_verbs_qp_reset(base); /* to try again; receives are forgotten */
+    }
+    return mt_verbs_status(error);
 }
 
 /* ---- errors ---- */

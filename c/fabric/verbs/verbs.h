@@ -62,6 +62,7 @@ enum {
     X(destroy_srq)                                                             \
     X(create_qp)                                                               \
     X(modify_qp)                                                               \
+    X(query_qp)                                                                \
     X(destroy_qp)                                                              \
     X(create_ah)                                                               \
     X(destroy_ah)
