@@ -1,5 +1,4 @@
 /* library.c: libibverbs, loaded when it is first needed. */
-#define _GNU_SOURCE
 #include "verbs.h"
 
 #if MT_VERBS
