@@ -15,7 +15,7 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-var long = flag.Bool("long", false, "more operations, and the sanitizers")
+var long = flag.Bool("long", false, "500,000 random operations, and the sanitizers")
 
 // compileSuite builds the conformance suite of c/fabric, as test/fabric does.
 func compileSuite(t *testing.T, flags ...string) string {
@@ -47,8 +47,11 @@ func compile(t *testing.T, name, pattern string, flags ...string) string {
 
 var line = regexp.MustCompile(`^(ok  |FAIL|skip) ([^(:]+?)(?: \(\d+ ms\)|: no (.*))?$`)
 
+// lacks is what the suite may leave out: a queue pair of verbs waits for a receive
+// where one of iWARP breaks.
+const lacks = "a broken stream"
+
 // conformance runs the suite in a guest and makes a test of each of its lines.
-// Soft-RoCE has all capabilities, so nothing may be left out.
 func conformance(t *testing.T, g *Guest, limit time.Duration, args ...string) {
 	t.Helper()
 	out := g.Run(t, limit, args...)
@@ -60,7 +63,7 @@ func conformance(t *testing.T, g *Guest, limit time.Duration, args ...string) {
 		}
 		ran++
 		t.Run(m[2], func(t *testing.T) {
-			if m[1] != "ok  " {
+			if m[1] == "FAIL" || m[1] == "skip" && m[3] != lacks {
 				t.Errorf("%s\n%s", m[0], out.Stderr)
 			}
 		})
@@ -75,12 +78,12 @@ func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
 	g := Boot(t, Options{})
-	operations := "operations=5000"
+	size := []string{"operations=5000"}
 	if *long {
-		operations = "operations=1000000"
+		size = []string{"operations=500000", "limit=300000"}
 	}
 	t.Run("conformance", func(t *testing.T) {
-		conformance(t, g, limitOf(3), suite, "rxe0", operations)
+		conformance(t, g, limitOf(3), append([]string{suite, "rxe0"}, size...)...)
 	})
 	t.Run("second rail, threads", func(t *testing.T) {
 		conformance(t, g, limitOf(3), suite, "rxe1", "threads=1", "operations=500",
