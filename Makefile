@@ -20,7 +20,8 @@ DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
 	bash-completion zsh fish man-db mandoc \
-	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
+	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler \
+	qemu-system-x86 libibverbs-dev ibverbs-providers ibverbs-utils
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -45,7 +46,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top bench-fabric \
 	conformance realapps findings \
-	pass-table test-slurm test-arm64
+	pass-table test-slurm test-arm64 test-vm
 
 all: build
 
@@ -61,6 +62,7 @@ help:
 	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
+	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
@@ -193,6 +195,11 @@ test-arm64:
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
 	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
+
+# The fabric on real verbs: Soft-RoCE in guests. make test has the same without
+# sanitizers, and fewer random operations.
+test-vm: deps-test
+	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead

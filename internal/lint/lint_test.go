@@ -76,11 +76,31 @@ var cMay = map[string][]string{
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
 
+// mayOfC is cMay, and the parts of the fabric: providers know what all of them
+// share, and not each other.
+func mayOfC(t *testing.T) map[string][]string {
+	t.Helper()
+	may := map[string][]string{"fabric": {"include", "fabric", "fault"}}
+	for folder, list := range cMay {
+		may[folder] = list
+	}
+	entries, err := os.ReadDir("../../c/fabric")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if name := entry.Name(); entry.IsDir() {
+			may["fabric/"+name] = []string{"include", "fabric", "soft", name}
+		}
+	}
+	return may
+}
+
 // TestCArrows follows every include of our own: lower layers reach up only
 // through function pointers handed down (struct mt_ops).
 func TestCArrows(t *testing.T) {
 	seen := 0
-	for folder, may := range cMay {
+	for folder, may := range mayOfC(t) {
 		files, err := filepath.Glob("../../c/" + folder + "/*.[ch]")
 		if err != nil || len(files) == 0 {
 			t.Fatalf("c/%s has no sources (%v)", folder, err)
@@ -119,6 +139,8 @@ var banned = []struct {
 	{regexp.MustCompile(`^c/probe/.*\.[ch]$`), regexp.MustCompile(`\b(malloc|calloc|free|mmap|open|read|write|printf|pthread_\w+)\s*\(`), "the hot path neither allocates nor enters the kernel"},
 	{regexp.MustCompile(`^c/(probe|include)/.*\.[ch]$`), regexp.MustCompile(`\bMPI_(Comm|Datatype|Request)\b\s+\w+[;,)]`), "MPI handles are known in pmpi/, gen/ and abi/ only"},
 	{regexp.MustCompile(`^c/regcache/.*\.[ch]$`), regexp.MustCompile(`\b(malloc|calloc|free|mmap|open|read|write|printf|pthread_\w+)\s*\(`), "the table is used in signal handlers and children of fork"},
+	{regexp.MustCompile(`^c/fabric/verbs/work\.c$`), regexp.MustCompile(`\b(malloc|calloc|realloc|free|\w*printf)\s*\(`), "posting and polling neither allocate nor log"},
+	{regexp.MustCompile(`^c/.*\.[ch]$`), regexp.MustCompile(`IBV_ACCESS_RELAXED_ORDERING`), "any registered memory may be polled for a flag"},
 	{regexp.MustCompile(`\.go$`), regexp.MustCompile(`(?m)^import "C"`), "CGO_ENABLED=0 go build ./... must pass"},
 	{regexp.MustCompile(`\.(go|c|h)$`), regexp.MustCompile(`\b(TODO|FIXME|XX` + `X)\b`), "finish it, or write it down where it is tracked"},
 	{regexp.MustCompile(`^(segment|report)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
@@ -145,6 +167,25 @@ func TestBannedPatterns(t *testing.T) {
 				t.Errorf("%s: %q: %s", file, m, b.why)
 			}
 		}
+	}
+}
+
+// TestVerbsHeaders: one folder knows libibverbs, so that everything else is built
+// and runs where there is none.
+func TestVerbsHeaders(t *testing.T) {
+	header := regexp.MustCompile(`(?m)^\s*#\s*include\s+<(infiniband|rdma)/`)
+	used := false
+	for _, file := range tracked(t) {
+		if !strings.HasSuffix(file, ".c") && !strings.HasSuffix(file, ".h") || !header.Match(read(t, "../../"+file)) {
+			continue
+		}
+		used = true
+		if filepath.Dir(file) != "c/fabric/verbs" {
+			t.Errorf("%s: headers of verbs are for c/fabric/verbs only", file)
+		}
+	}
+	if !used {
+		t.Error("nobody includes infiniband/verbs.h: the pattern is wrong")
 	}
 }
 

@@ -15,7 +15,7 @@
 
 #include "script.h"
 
-enum { MT_LOST = 1024 };
+enum { MT_EARLY = 1024 };
 
 struct mt_fault_context {
     struct mt_fabric_context base;
@@ -51,9 +51,10 @@ struct mt_fault_cq {
     struct mt_fabric_cq base;
     struct mt_fabric_cq *inner;
     struct mt_fault_cq *next; /* of the channel */
-    /* of datagrams that were lost; more at once are completed by nobody */
-    struct mt_fabric_completion lost[MT_LOST];
-    uint32_t lost_head, lost_tail;
+    /* to be polled before those of inner: of datagrams that were lost (more at
+     * once are completed by nobody), and what was taken ahead (mt_make_room) */
+    struct mt_fabric_completion early[MT_EARLY];
+    uint32_t early_head, early_tail;
 };
 
 struct mt_fault_srq {
@@ -202,13 +203,27 @@ static void mt_lose(struct mt_fault_qp *qp, const struct mt_fabric_send *work)
 {
     struct mt_fault_cq *cq = (struct mt_fault_cq *)qp->base.options.send_cq;
     if ((work->flags & MT_FABRIC_SIGNALED) != 0 &&
-        cq->lost_tail - cq->lost_head < MT_LOST) {
-        cq->lost[cq->lost_tail++ % MT_LOST] = (struct mt_fabric_completion){
+        cq->early_tail - cq->early_head < MT_EARLY) {
+        cq->early[cq->early_tail++ % MT_EARLY] = (struct mt_fabric_completion){
             .id = work->id,
             .opcode = work->opcode,
             .qp = qp->base.number,
             .bytes = mt_bytes_of(work)};
     }
+}
+
+/* What was accepted may find the queue of a device full, which has room only when
+ * completions are polled, and its caller need not poll any more. */
+static bool mt_make_room(struct mt_fault_qp *qp)
+{
+    struct mt_fault_cq *cq = (struct mt_fault_cq *)qp->base.options.send_cq;
+    if (cq->early_tail - cq->early_head == MT_EARLY ||
+        mt_fabric_poll(cq->inner, &cq->early[cq->early_tail % MT_EARLY], 1) ==
+            0) {
+        return false;
+    }
+    cq->early_tail++;
+    return true;
 }
 
 /* Begins what has waited long enough, in order. */
@@ -219,6 +234,9 @@ static void mt_release(struct mt_fault_qp *qp)
         if (held->lost) {
             mt_lose(qp, &held->work);
         } else if (mt_fabric_post_send(qp->inner, &held->work) == MT_EAGAIN) {
+            if (mt_make_room(qp)) {
+                continue;
+            }
             return;
         }
         qp->first = held->next;
@@ -304,10 +322,11 @@ static uint32_t mt_fault_poll(struct mt_fabric_cq *base,
 {
     struct mt_fault_context *context = mt_of(base->context);
     struct mt_fault_cq *cq = (struct mt_fault_cq *)base;
-    uint32_t n = mt_fabric_poll(cq->inner, completions, limit);
-    while (n < limit && cq->lost_head != cq->lost_tail) {
-        completions[n++] = cq->lost[cq->lost_head++ % MT_LOST];
+    uint32_t n = 0;
+    while (n < limit && cq->early_head != cq->early_tail) {
+        completions[n++] = cq->early[cq->early_head++ % MT_EARLY];
     }
+    n += mt_fabric_poll(cq->inner, completions + n, limit - n);
     for (struct mt_fault_qp *qp = context->qps; qp != NULL; qp = qp->next) {
         if (n == 0 && qp->reordered != NULL) {
             mt_append(qp, qp->reordered); /* nothing followed it */

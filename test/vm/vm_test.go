@@ -1,0 +1,137 @@
+package vm
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+var long = flag.Bool("long", false, "500,000 random operations, and the sanitizers")
+
+// compileSuite builds the conformance suite of c/fabric, as test/fabric does.
+func compileSuite(t *testing.T, flags ...string) string {
+	t.Helper()
+	return compile(t, "conformance", "test/fabric/programs/*.c", flags...)
+}
+
+// compile builds a program with the fabric. Guests see it under the same path.
+func compile(t *testing.T, name, pattern string, flags ...string) string {
+	t.Helper()
+	mpijob.Need(t, mpijob.Tools("gcc libibverbs-dev", "gcc"))
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		mpijob.Need(t, mpijob.Missing("infiniband/verbs.h", "apt-get install -y libibverbs-dev"))
+	}
+	program := filepath.Join(t.TempDir(), name)
+	args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, flags...)
+	for _, p := range []string{pattern, "c/fabric/*.c", "c/fabric/*/*.c"} {
+		files, err := filepath.Glob(filepath.Join(top, p))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no sources %s (%v)", p, err)
+		}
+		args = append(args, files...)
+	}
+	if err := mpijob.Compile("gcc", program, append(args, "-lpthread", "-ldl")...); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+var line = regexp.MustCompile(`^(ok  |FAIL|skip) ([^(:]+?)(?: \(\d+ ms\)|: no (.*))?$`)
+
+// lacks is what the suite may leave out: a queue pair of verbs waits for a receive
+// where one of iWARP breaks.
+const lacks = "a broken stream"
+
+// conformance runs the suite in a guest and makes a test of each of its lines.
+func conformance(t *testing.T, g *Guest, limit time.Duration, args ...string) {
+	t.Helper()
+	out := g.Run(t, limit, args...)
+	ran := 0
+	for lines := bufio.NewScanner(bytes.NewReader(out.Stdout)); lines.Scan(); {
+		m := line.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		ran++
+		t.Run(m[2], func(t *testing.T) {
+			if m[1] == "FAIL" || m[1] == "skip" && m[3] != lacks {
+				t.Errorf("%s\n%s", m[0], out.Stderr)
+			}
+		})
+	}
+	if ran == 0 || out.Status != 0 && !t.Failed() {
+		t.Errorf("%s: %d tests, status %d\n%s%s", strings.Join(args, " "), ran, out.Status, out.Stdout, out.Stderr)
+	}
+}
+
+// TestVerbs is everything that needs one guest.
+func TestVerbs(t *testing.T) {
+	suite := compileSuite(t, "-O2")
+	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
+	g := Boot(t, Options{})
+	size := []string{"operations=5000"}
+	if *long {
+		size = []string{"operations=500000", "limit=300000"}
+	}
+	t.Run("conformance", func(t *testing.T) {
+		conformance(t, g, limitOf(3), append([]string{suite, "rxe0"}, size...)...)
+	})
+	t.Run("second rail, threads", func(t *testing.T) {
+		conformance(t, g, limitOf(3), suite, "rxe1", "threads=1", "operations=500",
+			"send sizes", "shared receive queue", "write and flag", "event ping-pong", "datagram echo", "random operations")
+	})
+	t.Run("faults", func(t *testing.T) {
+		conformance(t, g, limitOf(3), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=60000", "operations=500",
+			"send stream", "write and flag", "read", "datagram echo", "random operations")
+	})
+	for _, name := range []string{"devices", "permission", "limit", "port", "rails"} {
+		t.Run(name, func(t *testing.T) {
+			if out := g.Run(t, time.Minute, verbs, name); out.Status != 0 {
+				t.Errorf("status %d\n%s%s", out.Status, out.Stdout, out.Stderr)
+			}
+		})
+	}
+}
+
+func limitOf(minutes int) time.Duration {
+	if *long {
+		return time.Hour
+	}
+	return time.Duration(minutes) * time.Minute
+}
+
+// TestSanitized runs the suite under the address sanitizer.
+func TestSanitized(t *testing.T) {
+	if !*long {
+		return // asked for by make test-vm
+	}
+	suite := compileSuite(t, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	g := Boot(t, Options{})
+	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "limit=60000")
+}
+
+// TestPair: two guests reach each other by RDMA.
+func TestPair(t *testing.T) {
+	mpijob.Need(t, mpijob.Tools("ibverbs-utils", "ibv_rc_pingpong"))
+	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
+	arguments := []string{"ibv_rc_pingpong", "-d", "rxe0", "-g", "1", "-n", "100", "-s", "65536"}
+	if err := guests[0].Start(time.Minute, arguments...); err != nil {
+		t.Fatal(err)
+	}
+	// the first says its address when it is about to listen
+	script := fmt.Sprintf("for i in $(seq 100); do %s 10.78.0.1 && exit 0; sleep 0.1; done; exit 1", strings.Join(arguments, " "))
+	out := guests[1].Run(t, time.Minute, "sh", "-c", script)
+	first, err := guests[0].Wait()
+	if err != nil || out.Status != 0 || first.Status != 0 {
+		t.Errorf("%v, status %d and %d\n%s%s%s", err, first.Status, out.Status, first.Stderr, out.Stdout, out.Stderr)
+	}
+}
