@@ -13,8 +13,9 @@
 #include "provider.h"
 
 static const struct mt_fabric_provider *const mt_providers[] = {
-    &mt_fabric_shm,
+    &mt_fabric_verbs,
     &mt_fabric_iwarp,
+    &mt_fabric_shm,
 };
 
 enum { MT_PROVIDERS = sizeof(mt_providers) / sizeof(mt_providers[0]) };
