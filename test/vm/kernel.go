@@ -49,7 +49,13 @@ func prepareKernel(dir string) (*kernel, error) {
 	k := &kernel{image: filepath.Join(dir, "vmlinux")}
 	tree := filepath.Join(dir, "package")
 	if _, err := os.Stat(k.image); err != nil {
-		if err := fetchKernel(tree); err != nil {
+		err := fetchKernel(tree)
+		if err != nil { // the lists of packages may be old, or not there
+			if _, update := tool(3*time.Minute, "", "apt-get", "-q", "update"); update == nil {
+				err = fetchKernel(tree)
+			}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kernelPackage, err)
 		}
 		if err := unpackImage(tree, k.image); err != nil {
@@ -91,7 +97,7 @@ func fetchKernel(tree string) error {
 		}
 	}
 	if name == "" {
-		return errors.New("no such package: apt-get update")
+		return errors.New("apt-cache knows no such package")
 	}
 	if err := errors.Join(os.RemoveAll(tree), os.MkdirAll(tree, 0o755)); err != nil {
 		return err

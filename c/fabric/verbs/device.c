@@ -246,6 +246,9 @@ enum mt_status mt_verbs_open(const struct mt_fabric_device *device,
                       status == MT_EPERM ? "; grant read and write access to "
                                          : "",
                       status == MT_EPERM ? node : "");
+        if (context->device != NULL) {
+            library->close_device(context->device);
+        }
         free(context);
         return status;
     }

@@ -39,17 +39,24 @@ static void mt_library_load(void)
     /* rdma-core 32, October 2020 */
     mt_library.query_gid_table = (__typeof__(mt_library.query_gid_table))dlsym(
         handle, "_ibv_query_gid_table");
-    mt_library_works = complete && mt_library.query_gid_table != NULL;
+    /* pairs with mt_loaded */
+    __atomic_store_n(&mt_library_works,
+                     complete && mt_library.query_gid_table != NULL,
+                     __ATOMIC_RELEASE);
+}
+
+static bool mt_loaded(void)
+{
+    return __atomic_load_n(&mt_library_works, __ATOMIC_ACQUIRE);
 }
 
 const struct mt_verbs_library *mt_verbs_library(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (!mt_library_works && !mt_devices_exist()) {
-        return NULL;
+    if (!mt_loaded() && mt_devices_exist()) {
+        pthread_once(&once, mt_library_load);
     }
-    pthread_once(&once, mt_library_load);
-    return mt_library_works ? &mt_library : NULL;
+    return mt_loaded() ? &mt_library : NULL;
 }
 
 #endif
