@@ -43,7 +43,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
+	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report bench-top \
 	conformance realapps findings \
 	pass-table test-slurm test-arm64
 
@@ -63,6 +63,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
+	@echo 'make bench-fabric    shared memory against Open MPI and MPICH, in turn'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
@@ -74,7 +75,14 @@ help:
 OTF2 := $(if $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu),\
 	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
 
-build: $(BUILD)/libmpishim.so command $(OTF2)
+build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(OTF2)
+
+# Linked without symbols, as it is installed.
+$(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(NO_PATH) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
+		-Wmissing-prototypes -Werror -s -o $@.new $(filter %.c,$^) -lpthread -ldl
+	mv $@.new $@
 
 $(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
 	@mkdir -p $(@D)
@@ -195,6 +203,10 @@ test-arm64:
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
+
+# Shared memory against the MPIs, in turn; pinned to two processors.
+bench-fabric: deps-test build
+	$(GO) run ./bench/fabric
 
 bench-regcache: deps-build
 	$(GO) run ./bench/regcache
