@@ -44,7 +44,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top bench-fabric \
+	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report bench-top \
 	conformance realapps findings \
 	pass-table test-slurm test-arm64 test-vm
 
@@ -65,8 +65,8 @@ help:
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
+	@echo 'make bench-fabric    shared memory against MPI, and hosts against bare sockets'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
-	@echo 'make bench-fabric    small messages between two hosts, beside bare sockets'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
@@ -77,7 +77,14 @@ help:
 OTF2 := $(if $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu),\
 	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
 
-build: $(BUILD)/libmpishim.so command $(OTF2)
+build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(OTF2)
+
+# Linked without symbols, as it is installed.
+$(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(NO_PATH) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
+		-Wmissing-prototypes -Werror -s -o $@.new $(filter %.c,$^) -lpthread -ldl
+	mv $@.new $@
 
 $(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
 	@mkdir -p $(@D)
@@ -204,12 +211,13 @@ test-vm: deps-test
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
 
+# Shared memory against the MPIs, in turn; pinned to two processors.
+bench-fabric: deps-test build
+	$(GO) run ./bench/fabric
+	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
+
 bench-regcache: deps-build
 	$(GO) run ./bench/regcache
-
-# Half a round trip of the iwarp provider between two namespace hosts.
-bench-fabric: deps-test
-	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
 
 # Results of 1,024, 4,096 and 16,384 ranks into a report and an HTML page: time
 # and memory; and when a browser has the page ready.

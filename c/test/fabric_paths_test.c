@@ -1,4 +1,5 @@
-/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c c/fabric/paths/stripe.c */
+/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c
+ * c/fabric/paths/stripe.c */
 /* The helpers of c/fabric/paths over a toy device: one process, strict rules (a
  * SEND without a receive, or a READ too many, ends the test), work carried out
  * whenever the seed says so, queues that are full whenever it says so. Each
@@ -27,7 +28,8 @@ static uint32_t toy_random(uint32_t below)
     toy_state ^= toy_state >> 12;
     toy_state ^= toy_state << 25;
     toy_state ^= toy_state >> 27;
-    return (uint32_t)((toy_state * UINT64_C(2685821657736338717)) >> 33) % below;
+    return (uint32_t)((toy_state * UINT64_C(2685821657736338717)) >> 33) %
+           below;
 }
 
 /* ---- the device ---- */
@@ -115,7 +117,8 @@ static void toy_step(struct mt_fabric_qp *qp)
         return;
     }
     struct toy_work *w = &qp->works[qp->head++ % TOY_QUEUE];
-    const struct mt_fabric_piece *p = w->work.piece_count > 0 ? w->pieces : NULL;
+    const struct mt_fabric_piece *p =
+        w->work.piece_count > 0 ? w->pieces : NULL;
     uint32_t bytes = p != NULL ? p->bytes : 0;
     void *remote = (void *)(uintptr_t)w->work.remote_address;
     struct mt_fabric_completion c = {.id = w->work.id, .status = MT_OK};
@@ -132,17 +135,19 @@ static void toy_step(struct mt_fabric_qp *qp)
     if (takes && !qp->broken) {
         struct mt_fabric_qp *peer = qp->peer;
         bool imm = w->work.opcode == MT_FABRIC_WRITE_WITH_IMM;
-        CHECK(peer->receive_head != peer->receive_tail); /* never overcommitted */
-        struct toy_receive *r = &peer->receives[peer->receive_head++ % TOY_QUEUE];
+        CHECK(peer->receive_head !=
+              peer->receive_tail); /* never overcommitted */
+        struct toy_receive *r =
+            &peer->receives[peer->receive_head++ % TOY_QUEUE];
         CHECK(imm || bytes <= r->bytes);
         if (!imm && bytes > 0) {
             memcpy(r->address, p->address, bytes);
         }
-        toy_complete(peer, (struct mt_fabric_completion){
-                               .id = r->id,
-                               .bytes = bytes,
-                               .immediate = w->work.immediate,
-                               .has_immediate = imm});
+        toy_complete(
+            peer, (struct mt_fabric_completion){.id = r->id,
+                                                .bytes = bytes,
+                                                .immediate = w->work.immediate,
+                                                .has_immediate = imm});
     }
     if ((w->work.flags & MT_FABRIC_SIGNALED) != 0 || c.status != MT_OK) {
         toy_complete(qp, c);
@@ -170,7 +175,8 @@ static void toy_pair(struct mt_fabric_qp pair[2])
 }
 
 enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
-                                     uint32_t access, struct mt_fabric_mr **mr_p)
+                                     uint32_t access,
+                                     struct mt_fabric_mr **mr_p)
 {
     struct mt_fabric_mr *mr = calloc(1, sizeof(*mr));
     (void)access;
@@ -384,8 +390,8 @@ static void credits_test(uint32_t talk)
             struct talker *t = &talkers[i];
             uint32_t message[5] = {t->sent};
             if (t->sent < totals[i] && toy_random(3) > 0) {
-                enum mt_status status = mt_credits_send(
-                    &t->credits, message, 4 + toy_random(17));
+                enum mt_status status =
+                    mt_credits_send(&t->credits, message, 4 + toy_random(17));
                 CHECK(status == MT_OK || status == MT_EAGAIN);
                 t->sent += status == MT_OK;
             }
@@ -471,8 +477,8 @@ static void stripe_plan_test(void)
         for (uint64_t at = 0; at < bytes; at++) {
             dealt[at / MT_STRIPE_ALIGN / each]++;
             if (bytes > 100000) { /* a line at once */
-                uint64_t rest = bytes - at < MT_STRIPE_ALIGN ? bytes - at
-                                                             : MT_STRIPE_ALIGN;
+                uint64_t rest =
+                    bytes - at < MT_STRIPE_ALIGN ? bytes - at : MT_STRIPE_ALIGN;
                 dealt[at / MT_STRIPE_ALIGN / each] += rest - 1;
                 at += rest - 1;
             }

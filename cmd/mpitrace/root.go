@@ -78,6 +78,7 @@ func subcommands() []*cobra.Command {
 		newCleanCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
+		newFabricCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),
 	}

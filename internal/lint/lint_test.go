@@ -44,6 +44,7 @@ var goArrows = []struct{ from, to, why string }{
 	{"internal/top", "internal/launch", "watching a job needs no launcher"},
 	{"report", "internal/top", "a report is made where there is no terminal"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
+	{"internal/libexec", "report", "finding a program knows nothing of what it does"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
 
@@ -72,6 +73,13 @@ var cMay = map[string][]string{
 	"pmpi":     {"include", "probe", "abi", "gen", "pmpi"},
 	"otf2":     {"otf2"},
 	"regcache": {"include", "regcache"},
+	// "fabric" is what stands in c/fabric itself: provider.h and what all share
+	"fabric":       {"include", "fabric", "fault"},
+	"fabric/paths": {"include", "paths"},
+	"fabric/soft":  {"include", "fabric", "soft"},
+	"fabric/shm":   {"include", "fabric", "soft", "shm"},
+	"fabric/fault": {"include", "fabric", "fault"},
+	"fabric/tool":  {"include", "paths", "tool"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 }
 
 func buildAll(dir string) error {
-	var sources []string
+	var sources, tool []string
 	for _, pattern := range []string{"test/fabric/programs/*.c", "c/fabric/*.c", "c/fabric/*/*.c"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
@@ -59,14 +59,20 @@ func buildAll(dir string) error {
 			if !strings.Contains(file, "/fabric/tool/") { // a program of its own
 				sources = append(sources, file)
 			}
+			if strings.HasPrefix(file, filepath.Join(root, "c")) {
+				tool = append(tool, file)
+			}
 		}
 	}
 	for name, b := range builds {
 		programs[name] = filepath.Join(dir, "conformance-"+name)
-		args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, b.flags...)
-		args = append(append(args, "-o", programs[name]), sources...)
-		if out, err := exec.Command(b.cc, append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s %s: %w\n%s", b.cc, name, err, out)
+		toolPrograms[name] = filepath.Join(dir, "mpitrace-fabric-"+name)
+		for program, files := range map[string][]string{programs[name]: sources, toolPrograms[name]: tool} {
+			args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, b.flags...)
+			args = append(append(args, "-o", program), files...)
+			if out, err := exec.Command(b.cc, append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s %s: %w\n%s", b.cc, name, err, out)
+			}
 		}
 	}
 	return nil

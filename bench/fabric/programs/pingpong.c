@@ -65,9 +65,9 @@ static double window(char *out, char *in, int bytes, int rank)
                                   &requests[i]);
         }
         MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-        rank == 0 ? MPI_Recv(in, 0, MPI_CHAR, 1, 2, MPI_COMM_WORLD,
-                             MPI_STATUS_IGNORE)
-                  : MPI_Send(out, 0, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
+        rank == 0
+            ? MPI_Recv(in, 0, MPI_CHAR, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
+            : MPI_Send(out, 0, MPI_CHAR, 0, 2, MPI_COMM_WORLD);
         double rate = (double)bytes * WINDOW / (MPI_Wtime() - began) / 1e6;
         best = rate > best ? rate : best;
     }

@@ -116,9 +116,10 @@ enum mt_status mt_credits_sent(struct mt_credits *c,
     return completion->status;
 }
 
-enum mt_status mt_credits_received(struct mt_credits *c,
-                                   const struct mt_fabric_completion *completion,
-                                   struct mt_credits_message *message)
+enum mt_status
+mt_credits_received(struct mt_credits *c,
+                    const struct mt_fabric_completion *completion,
+                    struct mt_credits_message *message)
 {
     struct mt_credits_header header;
     uint32_t slot = (uint32_t)mt_path_value(completion->id);

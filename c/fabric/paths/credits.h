@@ -28,7 +28,7 @@ struct mt_credits_options {
 struct mt_credits {
     struct mt_credits_options o;
     uint32_t available; /* receives at the peer that no message was sent to */
-    uint32_t owed;      /* receives posted here that the peer does not know of */
+    uint32_t owed; /* receives posted here that the peer does not know of */
     uint32_t slot_bytes;
     uint32_t send_head, send_tail; /* slots of sends: in use are head..tail */
     struct mt_fabric_mr *receives, *sends;
@@ -61,7 +61,8 @@ enum mt_status mt_credits_received(struct mt_credits *credits,
                                    const struct mt_fabric_completion *c,
                                    struct mt_credits_message *message_p);
 
-/* Posts the receive of a message again, and returns credits when they are due. */
+/* Posts the receive of a message again, and returns credits when they are due.
+ */
 enum mt_status mt_credits_release(struct mt_credits *credits,
                                   const struct mt_credits_message *message);
 

@@ -30,27 +30,30 @@ static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
                                      const struct mt_mesh_options *o)
 {
     if (memcmp(theirs->magic, mt_magic, sizeof(mt_magic)) != 0) {
-        mt_path_say(o->say, o->say_user, "rank %u does not speak the protocol of the fabric", i);
+        mt_path_say(o->say, o->say_user,
+                    "rank %u does not speak the protocol of the fabric", i);
         return MT_EVERSION;
     }
     if (theirs->version != mine->version ||
         theirs->address_bytes != mine->address_bytes) {
-        mt_path_say(o->say, o->say_user,
-               "rank %u speaks version %u of the fabric's protocol, this one "
-               "version %u: run the same mpitrace everywhere",
-               i, theirs->version, mine->version);
+        mt_path_say(
+            o->say, o->say_user,
+            "rank %u speaks version %u of the fabric's protocol, this one "
+            "version %u: run the same mpitrace everywhere",
+            i, theirs->version, mine->version);
         return MT_EVERSION;
     }
     if (theirs->status != MT_OK) {
         mt_path_say(o->say, o->say_user, "rank %u cannot take part: %s", i,
-               mt_status_text((enum mt_status)theirs->status));
+                    mt_status_text((enum mt_status)theirs->status));
         return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
                                             : MT_EINVAL;
     }
     if (theirs->rails != mine->rails ||
         theirs->transports != mine->transports) {
-        mt_path_say(o->say, o->say_user, "rank %u has %u rails, this one %u: name as many on all", i,
-               theirs->rails, mine->rails);
+        mt_path_say(o->say, o->say_user,
+                    "rank %u has %u rails, this one %u: name as many on all", i,
+                    theirs->rails, mine->rails);
         return MT_EINVAL;
     }
     return MT_OK;
@@ -63,7 +66,8 @@ static enum mt_status mt_meet(const struct mt_mesh *mesh,
                               enum mt_status status)
 {
     struct mt_mesh_hello mine = {.version = MT_MESH_VERSION,
-                                 .address_bytes = sizeof(struct mt_fabric_address),
+                                 .address_bytes =
+                                     sizeof(struct mt_fabric_address),
                                  .rails = mesh->rails->count,
                                  .transports = mt_transports(o),
                                  .status = status};
@@ -114,7 +118,8 @@ static enum mt_status mt_mesh_make(struct mt_mesh *mesh,
     return status;
 }
 
-/* Addresses of this rank: for each peer and rail its RC one, then its UD ones. */
+/* Addresses of this rank: for each peer and rail its RC one, then its UD ones.
+ */
 static enum mt_status mt_mesh_addresses(const struct mt_mesh *mesh,
                                         struct mt_fabric_address *mine)
 {
@@ -158,8 +163,9 @@ static enum mt_status mt_mesh_connect(struct mt_mesh *mesh,
                     &theirs[(size_t)mesh->size * rails + r], &mesh->ah[at]);
             }
             if (status != MT_OK) {
-                mt_path_say(o->say, o->say_user, "rank %u cannot be reached over %s: %s", p,
-                       mesh->rails->rails[r].name, mt_status_text(status));
+                mt_path_say(o->say, o->say_user,
+                            "rank %u cannot be reached over %s: %s", p,
+                            mesh->rails->rails[r].name, mt_status_text(status));
             }
         }
     }
@@ -183,7 +189,8 @@ static enum mt_status mt_mesh_join(struct mt_mesh *mesh,
     }
     status = mt_meet(mesh, wireup, o, status);
     if (status == MT_OK) {
-        status = wireup->exchange(wireup->user, mine, each * sizeof(*mine), all);
+        status =
+            wireup->exchange(wireup->user, mine, each * sizeof(*mine), all);
     }
     if (status == MT_OK) {
         status = mt_mesh_connect(mesh, o, all);

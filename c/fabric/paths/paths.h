@@ -25,11 +25,12 @@
 enum mt_path_kind {
     MT_PATH_USER = 0, /* not of a helper */
     MT_PATH_PUT,      /* the notice of a put: the put is done */
-    MT_PATH_PUT_DATA, /* its data: seen only when it failed; the notice follows */
+    MT_PATH_PUT_DATA, /* its data: seen only when it failed; the notice follows
+                       */
     MT_PATH_NOTICE,   /* a receive that a notice took */
     MT_PATH_READ,
-    MT_PATH_MESSAGE,  /* a SEND of credits.h */
-    MT_PATH_MAIL,     /* a receive of credits.h */
+    MT_PATH_MESSAGE, /* a SEND of credits.h */
+    MT_PATH_MAIL,    /* a receive of credits.h */
 };
 
 /* The value has 56 bits: a counter, or a pointer of user space. */

@@ -30,7 +30,8 @@ enum mt_status mt_put_open(struct mt_put *put,
     put->o = *options;
     put->allowed = flag ? UINT64_MAX : options->window;
     /* more words than notices that can be on their way at once */
-    return options->inline_bytes >= MT_WORD || options->how == MT_FABRIC_NOTIFY_IMM
+    return options->inline_bytes >= MT_WORD ||
+                   options->how == MT_FABRIC_NOTIFY_IMM
                ? MT_OK
                : mt_fabric_mr_allocate(options->pd,
                                        ((size_t)options->depth + 1) * MT_WORD,
@@ -143,9 +144,8 @@ enum mt_status mt_put_target_open(struct mt_put_target *t,
     }
     t->window = options->window;
     if (t->how == MT_FABRIC_NOTIFY_SEND) {
-        status =
-            mt_fabric_mr_allocate(options->pd, (size_t)t->window * MT_WORD,
-                                  MT_FABRIC_LOCAL_WRITE, &t->words);
+        status = mt_fabric_mr_allocate(options->pd, (size_t)t->window * MT_WORD,
+                                       MT_FABRIC_LOCAL_WRITE, &t->words);
     }
     for (uint32_t i = 0; i < t->window && status == MT_OK; i++) {
         status = mt_notice_post(t, i);
@@ -165,7 +165,8 @@ enum mt_status mt_put_target_noticed(struct mt_put_target *t,
                                      const struct mt_fabric_completion *c)
 {
     uint64_t slot = mt_path_value(c->id);
-    uint64_t word = t->seen + 1; /* notices come in order, each brings one more */
+    uint64_t word =
+        t->seen + 1; /* notices come in order, each brings one more */
     if (c->status != MT_OK) {
         return c->status;
     }

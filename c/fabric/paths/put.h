@@ -18,12 +18,12 @@ enum mt_fabric_notify mt_put_choose(const struct mt_fabric_caps *caps);
 struct mt_put_options {
     enum mt_fabric_notify how;
     struct mt_fabric_pd *pd;
-    struct mt_fabric_qp *qp;  /* RC */
-    uint32_t depth;           /* of its send queue */
-    uint32_t inline_bytes;    /* that it was made with */
-    uint64_t flag_address;    /* FLAG_WRITE: of 8 bytes at the peer, zero now */
+    struct mt_fabric_qp *qp; /* RC */
+    uint32_t depth;          /* of its send queue */
+    uint32_t inline_bytes;   /* that it was made with */
+    uint64_t flag_address;   /* FLAG_WRITE: of 8 bytes at the peer, zero now */
     uint32_t flag_rkey;
-    uint32_t window;          /* else: receives of the target */
+    uint32_t window; /* else: receives of the target */
 };
 
 /* The side that puts. */
@@ -34,7 +34,8 @@ struct mt_put {
     bool owes;         /* the data of the last put is posted, its notice not */
     uint64_t owed_id;
     uint32_t owed_flags;
-    struct mt_fabric_mr *words; /* notices, where the device cannot inline them */
+    struct mt_fabric_mr
+        *words; /* notices, where the device cannot inline them */
 };
 
 enum mt_status mt_put_open(struct mt_put *put,
@@ -51,8 +52,8 @@ struct mt_put_work {
     uint32_t rkey;
 };
 
-/* Takes a put, whose number is put->sequence then. MT_EAGAIN: the queue is full,
- * or the window; nothing was taken. Its notice may have to wait for room
+/* Takes a put, whose number is put->sequence then. MT_EAGAIN: the queue is
+ * full, or the window; nothing was taken. Its notice may have to wait for room
  * (put->owes): mt_put_flush, or the next put, posts it. Signaled, it completes
  * once, as MT_PATH_PUT, when data and notice have. */
 enum mt_status mt_put_post(struct mt_put *put, const struct mt_put_work *work);
@@ -99,10 +100,9 @@ MT_INLINE uint64_t mt_put_target_allows(const struct mt_put_target *target)
 MT_INLINE bool mt_put_target_test(const struct mt_put_target *target,
                                   uint64_t sequence)
 {
-    uint64_t seen =
-        target->how == MT_FABRIC_NOTIFY_FLAG_WRITE
-            ? __atomic_load_n(target->flag, __ATOMIC_ACQUIRE)
-            : target->seen;
+    uint64_t seen = target->how == MT_FABRIC_NOTIFY_FLAG_WRITE
+                        ? __atomic_load_n(target->flag, __ATOMIC_ACQUIRE)
+                        : target->seen;
     return seen >= sequence;
 }
 

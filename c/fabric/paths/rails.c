@@ -10,8 +10,7 @@ enum { MT_DEVICES = 64, MT_PATTERN_BYTES = 2 * MT_FABRIC_NAME_BYTES };
 
 static void mt_say_ports(const struct mt_fabric_options *options,
                          const char *pattern,
-                         const struct mt_fabric_device *devices,
-                         uint32_t count)
+                         const struct mt_fabric_device *devices, uint32_t count)
 {
     char names[800] = "";
     size_t used = 0;
@@ -25,8 +24,9 @@ static void mt_say_ports(const struct mt_fabric_options *options,
             used = used < sizeof(names) ? used : sizeof(names) - 1;
         }
     }
-    mt_path_say(options->say, options->user, "no rail that is up is named %s; there are: %s", pattern,
-           used > 0 ? names : "none");
+    mt_path_say(options->say, options->user,
+                "no rail that is up is named %s; there are: %s", pattern,
+                used > 0 ? names : "none");
 }
 
 /* The device's context, opened when it is first wanted; NULL: status_p says. */
@@ -64,12 +64,13 @@ static enum mt_status mt_rail_add(struct mt_rails *rails,
 {
     enum mt_status status = MT_EINVAL;
     if (rails->count == MT_RAILS) {
-        mt_path_say(options->fabric.say, options->fabric.user, "more than %d rails", MT_RAILS);
+        mt_path_say(options->fabric.say, options->fabric.user,
+                    "more than %d rails", MT_RAILS);
         return MT_EINVAL;
     }
     struct mt_rail *rail = &rails->rails[rails->count];
-    rail->context = mt_rails_context(rails, options, device->name, &rail->pd,
-                                     &status);
+    rail->context =
+        mt_rails_context(rails, options, device->name, &rail->pd, &status);
     if (rail->context == NULL) {
         return status;
     }
@@ -108,8 +109,9 @@ static enum mt_status mt_rails_match(struct mt_rails *rails,
     for (uint32_t d = 0; d < count; d++) {
         for (uint32_t p = 0; p < devices[d].port_count; p++) {
             const struct mt_fabric_port *port = &devices[d].ports[p];
-            bool named = port->up && (fnmatch(pattern, port->name, 0) == 0 ||
-                                      fnmatch(pattern, devices[d].name, 0) == 0);
+            bool named =
+                port->up && (fnmatch(pattern, port->name, 0) == 0 ||
+                             fnmatch(pattern, devices[d].name, 0) == 0);
             bool known = named && mt_rails_have(rails, port->name);
             any = any || named;
             for (uint32_t n = 0; named && !known && n < per_port; n++) {

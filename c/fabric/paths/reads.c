@@ -12,14 +12,14 @@ enum mt_status mt_reads_open(struct mt_reads *reads, struct mt_fabric_qp *qp,
 static enum mt_status mt_read_begin(struct mt_reads *reads,
                                     const struct mt_read *read)
 {
-    struct mt_fabric_send work = {
-        .id = mt_path_id(MT_PATH_READ, (uintptr_t)read),
-        .opcode = MT_FABRIC_READ,
-        .flags = read->flags | MT_FABRIC_SIGNALED,
-        .piece_count = 1,
-        .pieces = &read->piece,
-        .remote_address = read->remote_address,
-        .rkey = read->rkey};
+    struct mt_fabric_send work = {.id =
+                                      mt_path_id(MT_PATH_READ, (uintptr_t)read),
+                                  .opcode = MT_FABRIC_READ,
+                                  .flags = read->flags | MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &read->piece,
+                                  .remote_address = read->remote_address,
+                                  .rkey = read->rkey};
     enum mt_status status = mt_fabric_post_send(reads->qp, &work);
     reads->tokens -= status == MT_OK;
     return status;

@@ -34,9 +34,9 @@ enum mt_status mt_reads_open(struct mt_reads *reads, struct mt_fabric_qp *qp,
  * was not taken. */
 enum mt_status mt_reads_post(struct mt_reads *reads, struct mt_read *read);
 
-/* A completion of kind MT_PATH_READ: the READ that is done, whatever its status;
- * gives its token to the next. After an error the others come back, flushed, in
- * the same way. */
+/* A completion of kind MT_PATH_READ: the READ that is done, whatever its
+ * status; gives its token to the next. After an error the others come back,
+ * flushed, in the same way. */
 struct mt_read *mt_reads_done(struct mt_reads *reads,
                               const struct mt_fabric_completion *c);
 

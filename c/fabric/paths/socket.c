@@ -80,8 +80,7 @@ static enum mt_status mt_move(const struct mt_socket *s, int fd, bool out,
             mt_gone(s, rank, did == 0 ? "closed" : strerror(errno));
             return MT_EPEER;
         }
-        enum mt_status status =
-            mt_await(s, fd, out ? POLLOUT : POLLIN, until);
+        enum mt_status status = mt_await(s, fd, out ? POLLOUT : POLLIN, until);
         if (status != MT_OK) {
             mt_gone(s, rank, "no answer in time");
             return status;
@@ -139,13 +138,15 @@ static enum mt_status mt_resolve(const struct mt_socket_options *o,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = passive ? AI_PASSIVE : 0};
     if (!mt_split(o->address, &a) || (!passive && a.host[0] == '\0')) {
-        mt_path_say(o->say, o->say_user, "%s is not HOST or HOST:PORT", o->address);
+        mt_path_say(o->say, o->say_user, "%s is not HOST or HOST:PORT",
+                    o->address);
         return MT_EINVAL;
     }
-    int error = getaddrinfo(a.host[0] != '\0' ? a.host : NULL, a.port, &hints,
-                            list_p);
+    int error =
+        getaddrinfo(a.host[0] != '\0' ? a.host : NULL, a.port, &hints, list_p);
     if (error != 0) {
-        mt_path_say(o->say, o->say_user, "%s: %s", o->address, gai_strerror(error));
+        mt_path_say(o->say, o->say_user, "%s: %s", o->address,
+                    gai_strerror(error));
         return MT_EINVAL;
     }
     return MT_OK;
@@ -215,8 +216,8 @@ enum mt_status mt_socket_listen(const struct mt_socket_options *options,
         s->listener = mt_listen_at(a, &s->port);
     }
     if (status == MT_OK && s->listener < 0) {
-        mt_path_say(options->say, options->say_user, "listening at %s: %s", options->address,
-               strerror(errno));
+        mt_path_say(options->say, options->say_user, "listening at %s: %s",
+                    options->address, strerror(errno));
         status = MT_EIO;
     }
     if (list != NULL) {
@@ -239,14 +240,16 @@ static enum mt_status mt_welcome(struct mt_socket *s, int fd)
         return MT_EINVAL;
     }
     if (hello.version != MT_SOCKET_VERSION) {
-        mt_path_say(s->o.say, s->o.say_user, "a rank speaks version %u of the wire-up, this one %d",
-               hello.version, MT_SOCKET_VERSION);
+        mt_path_say(s->o.say, s->o.say_user,
+                    "a rank speaks version %u of the wire-up, this one %d",
+                    hello.version, MT_SOCKET_VERSION);
         return MT_EVERSION;
     }
-    if (hello.size != s->o.size || hello.rank == 0 ||
-        hello.rank >= s->o.size || s->fds[hello.rank] >= 0) {
-        mt_path_say(s->o.say, s->o.say_user, "rank %u of %u came to %u ranks, or came twice",
-               hello.rank, hello.size, s->o.size);
+    if (hello.size != s->o.size || hello.rank == 0 || hello.rank >= s->o.size ||
+        s->fds[hello.rank] >= 0) {
+        mt_path_say(s->o.say, s->o.say_user,
+                    "rank %u of %u came to %u ranks, or came twice", hello.rank,
+                    hello.size, s->o.size);
         return MT_EINVAL;
     }
     s->fds[hello.rank] = fd;
@@ -260,8 +263,9 @@ enum mt_status mt_socket_join(struct mt_socket *s)
     while (here < s->o.size) {
         enum mt_status status = mt_await(s, s->listener, POLLIN, until);
         if (status != MT_OK) {
-            mt_path_say(s->o.say, s->o.say_user, "%u of %u ranks came to port %u within %u s", here,
-                   s->o.size, s->port, s->o.timeout_ms / 1000);
+            mt_path_say(s->o.say, s->o.say_user,
+                        "%u of %u ranks came to port %u within %u s", here,
+                        s->o.size, s->port, s->o.timeout_ms / 1000);
             return status;
         }
         int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -289,9 +293,8 @@ static int mt_connect_once(const struct mt_socket *s,
         socklen_t bytes = sizeof(error);
         int fd = socket(a->ai_family,
                         a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        bool begun = fd >= 0 &&
-                     (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-                      errno == EINPROGRESS);
+        bool begun = fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 ||
+                                 errno == EINPROGRESS);
         if (begun && mt_await(s, fd, POLLOUT, until) == MT_OK &&
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 &&
             error == 0) {
@@ -325,8 +328,8 @@ enum mt_status mt_socket_connect(const struct mt_socket_options *options,
     while (status == MT_OK &&
            (s->fds[0] = mt_connect_once(s, list, until)) < 0) {
         if (mt_now_ms() >= until) {
-            mt_path_say(options->say, options->say_user, "connecting to %s: %s", options->address,
-                   strerror(errno));
+            mt_path_say(options->say, options->say_user, "connecting to %s: %s",
+                        options->address, strerror(errno));
             status = MT_ETIMEOUT;
         } else {
             nanosleep(&(struct timespec){.tv_nsec = MT_RETRY_MS * 1000000L},
@@ -378,8 +381,7 @@ static enum mt_status mt_put_block(const struct mt_socket *s, int fd,
                                    const void *bytes, size_t n, uint32_t rank)
 {
     uint64_t length = n;
-    enum mt_status status =
-        mt_move(s, fd, true, &length, sizeof(length), rank);
+    enum mt_status status = mt_move(s, fd, true, &length, sizeof(length), rank);
     return status == MT_OK ? mt_move(s, fd, true, (void *)bytes, n, rank)
                            : status;
 }
@@ -391,8 +393,9 @@ static enum mt_status mt_get_block(const struct mt_socket *s, int fd,
     enum mt_status status =
         mt_move(s, fd, false, &length, sizeof(length), rank);
     if (status == MT_OK && length != n) {
-        mt_path_say(s->o.say, s->o.say_user, "rank %u exchanges %llu bytes, this one %zu", rank,
-               (unsigned long long)length, n);
+        mt_path_say(s->o.say, s->o.say_user,
+                    "rank %u exchanges %llu bytes, this one %zu", rank,
+                    (unsigned long long)length, n);
         status = MT_EPEER;
     }
     return status == MT_OK ? mt_move(s, fd, false, bytes, n, rank) : status;

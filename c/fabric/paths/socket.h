@@ -24,8 +24,8 @@ enum { MT_SOCKET_PORT = 18515 }; /* as perftest's, when none is given */
 
 struct mt_socket {
     struct mt_socket_options o;
-    int listener; /* rank 0; -1: none */
-    int *fds;     /* rank 0: by rank; else fds[0] is rank 0. -1: not there */
+    int listener;  /* rank 0; -1: none */
+    int *fds;      /* rank 0: by rank; else fds[0] is rank 0. -1: not there */
     uint16_t port; /* that rank 0 listens at */
 };
 

@@ -53,8 +53,8 @@ struct mt_stripe {
     struct mt_put puts[MT_RAILS];
 };
 
-/* Begins a message. MT_EAGAIN: not all of it could be posted; mt_stripe_continue
- * goes on, before another message begins. */
+/* Begins a message. MT_EAGAIN: not all of it could be posted;
+ * mt_stripe_continue goes on, before another message begins. */
 enum mt_status mt_stripe_put(struct mt_stripe *stripe,
                              struct mt_stripe_message *message,
                              const struct mt_stripe_memory *from,

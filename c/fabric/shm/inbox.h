@@ -1,11 +1,11 @@
 /* inbox.h: where the datagrams for a queue pair are left by any number of
- * processes: a ring of cells, each for one datagram. One process reads. No lock,
- * no system call; killed anywhere, a writer holds up one cell, whose word tells
- * who it was.
+ * processes: a ring of cells, each for one datagram. One process reads. No
+ * lock, no system call; killed anywhere, a writer holds up one cell, whose word
+ * tells who it was.
  *
  * The word of a cell says in which turn of the ring it is, what it is, and who
- * claimed it: one compare-and-swap takes a free cell and leaves the name. Writers
- * look for the first free cell from a hint on. */
+ * claimed it: one compare-and-swap takes a free cell and leaves the name.
+ * Writers look for the first free cell from a hint on. */
 #ifndef MPITRACE_FABRIC_SHM_INBOX_H
 #define MPITRACE_FABRIC_SHM_INBOX_H
 
@@ -18,8 +18,8 @@ enum {
 };
 
 /* In bits 24..31 of a word, with the turn above, and the claimer's pid below
- * (which has 22 bits). Not zero, so that memory with other contents is not taken
- * for a free cell. */
+ * (which has 22 bits). Not zero, so that memory with other contents is not
+ * taken for a free cell. */
 enum mt_inbox_kind {
     MT_INBOX_FREE = 0xa1,
     MT_INBOX_CLAIMED = 0xa2,
@@ -54,7 +54,8 @@ struct mt_inbox_cell {
 
 struct mt_inbox {
     uint32_t count; /* cells, a power of two; never changes */
-    uint64_t hint __attribute__((aligned(64))); /* cells claimed so far, or less */
+    uint64_t hint
+        __attribute__((aligned(64))); /* cells claimed so far, or less */
     struct mt_inbox_cell cells[];
 };
 

@@ -56,8 +56,8 @@ enum mt_status mt_shm_datagram(struct mt_shm_qp *qp, struct mt_soft_work *w)
     struct mt_inbox *inbox =
         mt_shm_at(ah->peer, ah->offset, sizeof(struct mt_inbox));
     uint32_t count = inbox != NULL ? inbox->count : 0;
-    bool sound = count >= MT_INBOX_CELLS_LEAST && count <= MT_INBOX_CELLS_MOST &&
-                 (count & (count - 1)) == 0 &&
+    bool sound = count >= MT_INBOX_CELLS_LEAST &&
+                 count <= MT_INBOX_CELLS_MOST && (count & (count - 1)) == 0 &&
                  mt_shm_at(ah->peer, ah->offset, mt_inbox_bytes(count)) != NULL;
     struct mt_inbox_cell *cell =
         sound ? mt_claim(inbox, count, self->pid, &turn) : NULL;
@@ -129,9 +129,8 @@ static void mt_take_datagram(struct mt_shm_qp *qp,
         cell->number != qp->soft.base.number) {
         return;
     }
-    struct mt_fabric_completion c = {.opcode = MT_FABRIC_RECEIVE,
-                                     .bytes = bytes,
-                                     .source = cell->source};
+    struct mt_fabric_completion c = {
+        .opcode = MT_FABRIC_RECEIVE, .bytes = bytes, .source = cell->source};
     uint64_t id = to->id;
     mt_soft_scatter(to->pieces, to->piece_count, 0, cell->payload, bytes);
     mt_soft_receive_drop(receives);

@@ -2,7 +2,7 @@
  * over all rails that were named, or over 1, 2, 4 ... of them. */
 #include "tool.h"
 
-static const uint64_t sizes[] = {64,     1024,    4096,    16384,
+static const uint64_t sizes[] = {64,    1024,   4096,    16384,
                                  65536, 262144, 1048576, 4194304};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
@@ -77,24 +77,21 @@ void tool_rails(struct tool *t)
         struct tool_stream s;
         uint64_t bytes;
         tool_stream_open(t, k, largest(t), t->config.threshold, &s);
-        for (uint32_t i = 0; i < TOOL_SIZES &&
-                             (bytes = tool_size(t, i, sizes, SIZES)) > 0;
+        for (uint32_t i = 0;
+             i < TOOL_SIZES && (bytes = tool_size(t, i, sizes, SIZES)) > 0;
              i++) {
             static const enum tool_traffic traffic[] = {TOOL_UNI, TOOL_BOTH};
             uint64_t n = messages(t, bytes);
             double rates[2];
             for (int w = 0; w < 2; w++) {
                 tool_stream_run(t, &s, traffic[w], bytes, n / 10 + 1);
-                rates[w] =
-                    tool_stream_run(t, &s, traffic[w], bytes, n) / 1e6;
+                rates[w] = tool_stream_run(t, &s, traffic[w], bytes, n) / 1e6;
                 one[i][w] = k == 1 ? rates[w] : one[i][w];
             }
-            const struct tool_cell cells[] = {{NULL, (double)k},
-                                              {NULL, (double)bytes},
-                                              {NULL, rates[0]},
-                                              {NULL, rates[0] / one[i][0]},
-                                              {NULL, rates[1]},
-                                              {NULL, rates[1] / one[i][1]}};
+            const struct tool_cell cells[] = {
+                {NULL, (double)k}, {NULL, (double)bytes},
+                {NULL, rates[0]},  {NULL, rates[0] / one[i][0]},
+                {NULL, rates[1]},  {NULL, rates[1] / one[i][1]}};
             tool_row(t, cells);
         }
         tool_stream_close(t, &s);

@@ -1,10 +1,10 @@
-/* connections.c: many connections between two processes (Rashti 2010, 3.4.1: B5,
- * B6; Qian 2010, 5.4).
+/* connections.c: many connections between two processes (Rashti 2010, 3.4.1:
+ * B5, B6; Qian 2010, 5.4).
  *
  * Latency: a message goes out over every connection, in turn, and comes back;
  * a round is over when all have. Normalised: half the time of a round, divided
- * by the connections. Throughput: both ways at once, WRITEs over all connections
- * in turn, for a fixed time. */
+ * by the connections. Throughput: both ways at once, WRITEs over all
+ * connections in turn, for a fixed time. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ struct group {
     struct mt_fabric_qp *qps[MOST];
     uint32_t inflight[MOST]; /* WRITEs */
     uint64_t written[MOST];
-    struct tool_memory data; /* per connection: sent from, received or written */
+    struct tool_memory
+        data; /* per connection: sent from, received or written */
     struct mt_fabric_cq *send_cq, *receive_cq;
     bool inlines;
 };
@@ -45,8 +46,8 @@ static struct mt_fabric_send work_of(const struct group *g, uint32_t i,
                                       g->data.mr->lkey};
     return (struct mt_fabric_send){
         .id = i,
-        .flags = MT_FABRIC_SIGNALED |
-                 (g->inlines ? (uint32_t)MT_FABRIC_INLINE : 0),
+        .flags =
+            MT_FABRIC_SIGNALED | (g->inlines ? (uint32_t)MT_FABRIC_INLINE : 0),
         .piece_count = 1,
         .pieces = piece};
 }
@@ -89,7 +90,9 @@ static void round_trip(struct tool *t, const struct group *g, uint64_t round)
         send(g, i, round);
     }
     while (came < g->count || left > 0) {
-        uint32_t n = tool_poll(g->receive_cq, c, 32);
+        /* no more: the other side may have begun the next round */
+        uint32_t open = g->count - came < 32 ? g->count - came : 32;
+        uint32_t n = tool_poll(g->receive_cq, c, open);
         for (uint32_t k = 0; k < n; k++) {
             uint32_t i = (uint32_t)c[k].id;
             stamped(g, i, round);
@@ -128,8 +131,7 @@ static void write_one(struct group *g, uint32_t i)
     struct mt_fabric_piece piece;
     struct mt_fabric_send work = work_of(g, i, &piece);
     work.opcode = MT_FABRIC_WRITE;
-    work.remote_address =
-        g->data.remote_at + (2 * (uint64_t)i + 1) * g->bytes;
+    work.remote_address = g->data.remote_at + (2 * (uint64_t)i + 1) * g->bytes;
     work.rkey = g->data.remote_rkey;
     if (g->inflight[i] == 0) {
         stamp(g, i, g->written[i] + 1); /* nothing reads the buffer now */
@@ -179,7 +181,8 @@ static double throughput(struct tool *t, struct group *g)
         bytes += n * g->bytes;
         tool_wait(t, &w, "WRITEs to complete");
     }
-    double mine = (double)bytes / ((double)(tool_now_ns() - began) / 1e9), theirs;
+    double mine = (double)bytes / ((double)(tool_now_ns() - began) / 1e9),
+           theirs;
     /* each connection ends with a message that must be behind all WRITEs */
     for (uint32_t i = 0; i < g->count; i++) {
         g->written[i] = g->inflight[i] = 0;
@@ -211,15 +214,11 @@ static void open_group(struct tool *t, struct group *g, uint32_t count,
 
 static void close_group(struct tool *t, struct group *g)
 {
-    struct mt_fabric_completion c[32];
     tool_meet(t);
     for (uint32_t i = 0; i < g->count; i++) {
         tool_check(mt_fabric_qp_destroy(g->qps[i]), "ending a connection");
     }
-    while (mt_fabric_poll(g->receive_cq, c, 32) > 0) { /* flushed */
-    }
-    while (mt_fabric_poll(g->send_cq, c, 32) > 0) {
-    }
+    tool_drain(t);
     tool_memory_close(&g->data);
 }
 
@@ -241,17 +240,16 @@ void tool_connections(struct tool *t)
         double one = 0;
         bytes = bytes < 8 ? 8 : bytes;
         for (uint32_t n = 1; n <= most; n *= 2) {
-            uint64_t rounds = t->config.iterations > 0
-                                  ? t->config.iterations
-                                  : 40000 / n + 10;
+            uint64_t rounds = t->config.iterations > 0 ? t->config.iterations
+                                                       : 40000 / n + 10;
             open_group(t, &g, n, bytes);
             double us = latency(t, &g, rounds);
             double rate = throughput(t, &g);
             one = n == 1 ? us : one;
             const struct tool_cell cells[] = {
-                {NULL, (double)n},  {NULL, (double)bytes},
+                {NULL, (double)n},      {NULL, (double)bytes},
                 {NULL, (double)rounds}, {NULL, us},
-                {NULL, us / one},   {NULL, rate / 1e6}};
+                {NULL, us / one},       {NULL, rate / 1e6}};
             tool_row(t, cells);
             close_group(t, &g);
         }

@@ -74,7 +74,8 @@ struct mt_fabric_qp_options tool_rc_options(const struct mt_rail *rail,
         .send_depth = depth < most ? depth : most,
         .receive_depth = depth < most ? depth : most,
         .pieces = 1,
-        .inline_bytes = rail->caps->max_inline < 64 ? rail->caps->max_inline : 64,
+        .inline_bytes =
+            rail->caps->max_inline < 64 ? rail->caps->max_inline : 64,
         .port = rail->port};
 }
 
@@ -94,10 +95,10 @@ void tool_connect(struct tool *t, const struct mt_rail *rail,
     }
     tool_swap(t, mine, theirs, count * sizeof(*mine));
     for (uint32_t i = 0; i < count; i++) {
-        tool_check(mt_fabric_qp_connect(
-                       qps[i], options->transport == MT_FABRIC_RC ? &theirs[i]
-                                                                  : NULL),
-                   "connecting to the other process");
+        tool_check(
+            mt_fabric_qp_connect(
+                qps[i], options->transport == MT_FABRIC_RC ? &theirs[i] : NULL),
+            "connecting to the other process");
     }
     free(mine);
     free(theirs);
@@ -122,6 +123,17 @@ uint32_t tool_poll(struct mt_fabric_cq *cq, struct mt_fabric_completion *c,
         tool_check(c[i].status, "a transfer");
     }
     return n;
+}
+
+void tool_drain(struct tool *t)
+{
+    struct mt_fabric_completion c[16];
+    for (uint32_t r = 0; r < t->rails.count; r++) {
+        while (mt_fabric_poll(t->rails.rails[r].send_cq, c, 16) > 0) {
+        }
+        while (mt_fabric_poll(t->rails.rails[r].receive_cq, c, 16) > 0) {
+        }
+    }
 }
 
 struct mt_fabric_completion tool_next(struct tool *t, struct mt_fabric_cq *cq,

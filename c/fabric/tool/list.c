@@ -24,8 +24,8 @@ static const struct named notices[] = {
     {MT_FABRIC_NOTIFY_SEND, "send"},
     {0, NULL}};
 
-static void print_set(const char *key, const struct named *names,
-                      uint32_t set, bool json)
+static void print_set(const char *key, const struct named *names, uint32_t set,
+                      bool json)
 {
     bool any = false;
     printf(json ? ",\"%s\":[" : "    %-22s", key);
@@ -79,7 +79,8 @@ static void print_port(const struct mt_fabric_port *p, bool json)
         printf("{\"name\":\"%s\",\"number\":%u,\"mtu_bytes\":%u,"
                "\"bits_per_second\":%llu,\"up\":%s}",
                p->name, p->number, p->mtu,
-               (unsigned long long)p->bits_per_second, p->up ? "true" : "false");
+               (unsigned long long)p->bits_per_second,
+               p->up ? "true" : "false");
         return;
     }
     printf("  port %u: %s, %s, mtu %u", p->number, p->name,

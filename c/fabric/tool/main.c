@@ -27,23 +27,24 @@ static int usage(FILE *out, int status)
     for (const struct tool_mode *m = tool_modes; m->name != NULL; m++) {
         fprintf(out, "  %-14s %s\n", m->name, m->help);
     }
-    fprintf(out,
-            "\n"
-            "  --device PATTERNS      rails: names of ports or devices, as in "
-            "'rxe*,iwarp:eth0'\n"
-            "  --per-port N           so many rails of each port\n"
-            "  --engine ENGINE        inline, peer or thread\n"
-            "  --size BYTES[,BYTES]   of messages; K, M: times 1024\n"
-            "  --iterations N         of each size\n"
-            "  --connections N        connections or peers at most\n"
-            "  --duration MS          of a measurement for a fixed time\n"
-            "  --stripe-above BYTES   messages that are split over all rails\n"
-            "  --cpu A,B              processors of the two processes\n"
-            "  --listen [HOST:]PORT   be one of two hosts, and wait\n"
-            "  --connect HOST[:PORT]  be the other: the first says what is done\n"
-            "  --timeout SECONDS      most time for any wait\n"
-            "  --faults FILE          let things go wrong as the script says\n"
-            "  --json                 results as JSON\n");
+    fprintf(
+        out,
+        "\n"
+        "  --device PATTERNS      rails: names of ports or devices, as in "
+        "'rxe*,iwarp:eth0'\n"
+        "  --per-port N           so many rails of each port\n"
+        "  --engine ENGINE        inline, peer or thread\n"
+        "  --size BYTES[,BYTES]   of messages; K, M: times 1024\n"
+        "  --iterations N         of each size\n"
+        "  --connections N        connections or peers at most\n"
+        "  --duration MS          of a measurement for a fixed time\n"
+        "  --stripe-above BYTES   messages that are split over all rails\n"
+        "  --cpu A,B              processors of the two processes\n"
+        "  --listen [HOST:]PORT   be one of two hosts, and wait\n"
+        "  --connect HOST[:PORT]  be the other: the first says what is done\n"
+        "  --timeout SECONDS      most time for any wait\n"
+        "  --faults FILE          let things go wrong as the script says\n"
+        "  --json                 results as JSON\n");
     return status;
 }
 
@@ -66,10 +67,10 @@ static uint64_t number(const char *name, const char *text, uint64_t least,
     bool whole = *end == '\0' || (end_p != NULL && *end == ',');
     if (text[0] < '0' || text[0] > '9' || !whole || value > most >> shift ||
         value << shift < least) {
-        fprintf(stderr,
-                "mpitrace fabric: %s %s: a number from %llu to %llu is wanted\n",
-                name, text, (unsigned long long)least,
-                (unsigned long long)most);
+        fprintf(
+            stderr,
+            "mpitrace fabric: %s %s: a number from %llu to %llu is wanted\n",
+            name, text, (unsigned long long)least, (unsigned long long)most);
         exit(2);
     }
     if (end_p != NULL) {
@@ -82,8 +83,7 @@ static void read_sizes(struct tool_config *c, const char *text)
 {
     const uint64_t most = UINT64_C(1) << 28;
     c->size_count = 0;
-    for (char *at = (char *)text; at != NULL;
-         at = *at == ',' ? at + 1 : NULL) {
+    for (char *at = (char *)text; at != NULL; at = *at == ',' ? at + 1 : NULL) {
         if (c->size_count == TOOL_SIZES) {
             wrong("--size %s: too many sizes", text);
         }
@@ -104,8 +104,21 @@ static enum mt_fabric_engine read_engine(const char *text)
 }
 
 enum option_key {
-    DEVICE = 256, PER_PORT, ENGINE, SIZE, ITERATIONS, CONNECTIONS, DURATION,
-    STRIPE, CPU, LISTEN, CONNECT, TIMEOUT, FAULTS, JSON, HELP,
+    DEVICE = 256,
+    PER_PORT,
+    ENGINE,
+    SIZE,
+    ITERATIONS,
+    CONNECTIONS,
+    DURATION,
+    STRIPE,
+    CPU,
+    LISTEN,
+    CONNECT,
+    TIMEOUT,
+    FAULTS,
+    JSON,
+    HELP,
 };
 
 static const struct option long_options[] = {
@@ -155,9 +168,8 @@ static void read_option(struct tool_options *o, int key, char *text)
         break;
     case CPU:
         o->cpus[0] = (int)number("--cpu", text, 0, 1023, &end);
-        o->cpus[1] = *end == ','
-                         ? (int)number("--cpu", end + 1, 0, 1023, NULL)
-                         : o->cpus[0];
+        o->cpus[1] = *end == ',' ? (int)number("--cpu", end + 1, 0, 1023, NULL)
+                                 : o->cpus[0];
         break;
     case LISTEN: o->listen = text; break;
     case CONNECT: o->connect = text; break;

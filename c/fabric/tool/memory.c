@@ -50,8 +50,8 @@ static double memory_files(void)
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         char target[64] = "";
         struct stat info;
-        ssize_t n = readlinkat(dirfd(dir), entry->d_name, target,
-                               sizeof(target) - 1);
+        ssize_t n =
+            readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
         if (n > 0 && strncmp(target, "/memfd:", 7) == 0 &&
             fstat(atoi(entry->d_name), &info) == 0) {
             kib += (double)info.st_blocks / 2;
@@ -243,6 +243,7 @@ void tool_memory(struct tool *t)
     tool_memory_close(&m);
     tool_table_end(t);
     if (t->rank == 0 && !t->o.json && each[1] > 0) {
-        printf("UD takes %.3f of RC for each further peer\n", each[1] / each[0]);
+        printf("UD takes %.3f of RC for each further peer\n",
+               each[1] / each[0]);
     }
 }

@@ -125,8 +125,7 @@ static void put(struct tool *t, struct pingpong *p, uint64_t number)
     struct tool_wait w = {0};
     enum mt_status status;
     stamp(p->data.at, p->bytes, number);
-    while ((status = mt_put_post(&p->put, &work)) == MT_EAGAIN ||
-           p->put.owes) {
+    while ((status = mt_put_post(&p->put, &work)) == MT_EAGAIN || p->put.owes) {
         struct mt_fabric_completion c;
         tool_poll(p->send_cq, &c, 1);
         if (status == MT_OK && mt_put_flush(&p->put) == MT_OK) {
@@ -198,13 +197,9 @@ static void open_pair(struct tool *t, struct pingpong *p, uint64_t bytes,
 
 static void close_pair(struct tool *t, struct pingpong *p)
 {
-    struct mt_fabric_completion c[16];
     tool_meet(t);
-    while (tool_poll(p->send_cq, c, 16) > 0) {
-    }
     tool_check(mt_fabric_qp_destroy(p->qp), "ending");
-    while (mt_fabric_poll(p->receive_cq, c, 16) > 0) { /* flushed receives */
-    }
+    tool_drain(t);
     mt_put_close(&p->put);
     mt_put_target_close(&p->target);
     tool_memory_close(&p->data);

@@ -173,14 +173,13 @@ static void tool_open_rails(struct tool *t)
 {
     struct mt_fabric_device device;
     uint32_t count = 0;
-    struct mt_rails_options o = {
-        .patterns = t->o.patterns,
-        .per_port = t->o.per_port,
-        .cq_depth = 4096,
-        .fabric = {.engine = t->o.engine,
-                   .engine_cpu = -1,
-                   .faults = t->o.faults,
-                   .say = tool_say}};
+    struct mt_rails_options o = {.patterns = t->o.patterns,
+                                 .per_port = t->o.per_port,
+                                 .cq_depth = 4096,
+                                 .fabric = {.engine = t->o.engine,
+                                            .engine_cpu = -1,
+                                            .faults = t->o.faults,
+                                            .say = tool_say}};
     if (o.patterns == NULL) {
         mt_fabric_devices(&device, 1, &count);
         if (count == 0) {

@@ -8,8 +8,8 @@ enum { CONTROL_WINDOW = 16 };
 
 /* What an acknowledgement says. */
 struct tool_ack {
-    uint64_t seen;              /* messages */
-    uint64_t allows[MT_RAILS];  /* mt_put_target_allows by rail */
+    uint64_t seen;             /* messages */
+    uint64_t allows[MT_RAILS]; /* mt_put_target_allows by rail */
 };
 
 /* Keys of one memory for all rails: a region for each other device. */
@@ -19,11 +19,10 @@ static void stream_keys(struct tool *t, struct tool_stream *s)
     for (uint32_t r = 0; r < s->rails; r++) {
         const struct mt_fabric_mr *mr = s->data.mr;
         if (t->rails.rails[r].pd != t->rails.rails[0].pd) {
-            tool_check(mt_fabric_mr_register(t->rails.rails[r].pd, s->data.at,
-                                             s->data.bytes,
-                                             MT_FABRIC_LOCAL_WRITE |
-                                                 MT_FABRIC_REMOTE_WRITE,
-                                             &s->mrs[r]),
+            tool_check(mt_fabric_mr_register(
+                           t->rails.rails[r].pd, s->data.at, s->data.bytes,
+                           MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
+                           &s->mrs[r]),
                        "registering memory");
             mr = s->mrs[r];
         }
@@ -51,9 +50,9 @@ static void stream_rail(struct tool *t, struct tool_stream *s, uint32_t r)
     o.flag_address = s->flags[r].remote_at;
     o.flag_rkey = s->flags[r].remote_rkey;
     tool_check(mt_put_open(&s->out.puts[r], &o), "puts");
-    tool_check(mt_put_target_open(&s->in.targets[r], &o,
-                                  (const void *)s->flags[r].at),
-               "puts");
+    tool_check(
+        mt_put_target_open(&s->in.targets[r], &o, (const void *)s->flags[r].at),
+        "puts");
     tool_join_qp(t, s->qps[r]);
 }
 
@@ -93,6 +92,7 @@ void tool_stream_close(struct tool *t, struct tool_stream *s)
         }
     }
     tool_check(mt_fabric_qp_destroy(s->control), "ending a stream");
+    tool_drain(t);
     mt_credits_close(&s->credits);
     tool_memory_close(&s->data);
 }
@@ -124,9 +124,7 @@ static void stream_completed(struct tool_stream *s,
     uint32_t r = 0;
     switch (mt_path_kind(c->id)) {
     case MT_PATH_PUT:
-    case MT_PATH_PUT_DATA:
-        mt_stripe_done(c);
-        break;
+    case MT_PATH_PUT_DATA: mt_stripe_done(c); break;
     case MT_PATH_NOTICE:
         while (r + 1 < s->rails && mt_fabric_qp_number(s->qps[r]) != c->qp) {
             r++;
@@ -136,8 +134,7 @@ static void stream_completed(struct tool_stream *s,
     case MT_PATH_MESSAGE:
         tool_check(mt_credits_sent(&s->credits, c), "an acknowledgement");
         break;
-    default:
-        stream_mail(s, c);
+    default: stream_mail(s, c);
     }
 }
 
@@ -175,7 +172,7 @@ static void stream_acknowledge(struct tool_stream *s)
 struct stream_run {
     uint64_t bytes, first, last; /* messages to send: first..last-1 */
     uint64_t sent;
-    bool half; /* message sent was begun and not posted whole */
+    bool half;      /* message sent was begun and not posted whole */
     uint64_t until; /* messages to come */
     bool expecting;
     struct mt_stripe_arrival arrival;
@@ -184,8 +181,8 @@ struct stream_run {
 static void stream_send(struct tool_stream *s, struct stream_run *run)
 {
     struct mt_stripe_message *m = &s->messages[run->sent % TOOL_WINDOW];
-    if (!run->half && (m->pending > 0 ||
-                       run->sent - s->acknowledged >= TOOL_WINDOW)) {
+    if (!run->half &&
+        (m->pending > 0 || run->sent - s->acknowledged >= TOOL_WINDOW)) {
         return;
     }
     enum mt_status status =

@@ -97,7 +97,8 @@ struct tool_wait {
     uint32_t turns;
 };
 /* Fails when the time is over, saying what did not come. */
-void tool_wait_slow(const struct tool *t, struct tool_wait *w, const char *what);
+void tool_wait_slow(const struct tool *t, struct tool_wait *w,
+                    const char *what);
 MT_INLINE void tool_wait(const struct tool *t, struct tool_wait *w,
                          const char *what)
 {
@@ -135,6 +136,9 @@ void tool_join_qp(struct tool *t, struct mt_fabric_qp *qp);
 /* Completions, checked. */
 uint32_t tool_poll(struct mt_fabric_cq *cq, struct mt_fabric_completion *c,
                    uint32_t limit);
+/* When all queue pairs are destroyed: what is left of them, mostly flushed
+ * receives, is nobody's. */
+void tool_drain(struct tool *t);
 struct mt_fabric_completion tool_next(struct tool *t, struct mt_fabric_cq *cq,
                                       const char *what);
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"github.com/mpitrace/mpitrace/internal/libexec"
 )
 
 // Program is the name of the program that writes archives.
@@ -18,22 +18,13 @@ const Program = "mpitrace-otf2"
 var ErrNoProgram = errors.New("OTF2 archives are written by " + Program + ", which is not installed: it is built where the OTF2 library is " +
 	"(on Debian: apt-get install libopen-trace-format2-dev, then make build); --format perfetto needs nothing")
 
-// Find looks for mpitrace-otf2: beside the program executable, in
-// ../libexec/mpitrace from there, then in PATH.
+// Find looks for mpitrace-otf2 as libexec.Find does.
 func Find(executable string) (string, error) {
-	if real, err := filepath.EvalSymlinks(executable); err == nil {
-		executable = real
+	path, found := libexec.Find(executable, Program)
+	if !found {
+		return "", ErrNoProgram
 	}
-	dir := filepath.Dir(executable)
-	for _, path := range []string{filepath.Join(dir, Program), filepath.Join(dir, "..", "libexec", "mpitrace", Program)} {
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
-		}
-	}
-	if path, err := exec.LookPath(Program); err == nil {
-		return path, nil
-	}
-	return "", ErrNoProgram
+	return path, nil
 }
 
 // process is a running mpitrace-otf2.

@@ -1,5 +1,5 @@
-/* paths.c: the helpers of c/fabric/paths over a real provider: what they do over
- * a toy device that is strict is in c/test/fabric_paths_test.c. */
+/* paths.c: the helpers of c/fabric/paths over a real provider: what they do
+ * over a toy device that is strict is in c/test/fabric_paths_test.c. */
 #include "harness.h"
 
 #include "../../../c/fabric/paths/credits.h"
@@ -236,7 +236,8 @@ static void hear(void *user, const char *text)
     snprintf(said, sizeof(said), "%s", text);
 }
 
-static enum mt_status wire(void *user, const void *mine, size_t bytes, void *all)
+static enum mt_status wire(void *user, const void *mine, size_t bytes,
+                           void *all)
 {
     struct side *s = user;
     char *place = all;
@@ -257,7 +258,8 @@ static enum mt_status wire_old(void *user, const void *mine, size_t bytes,
     return status;
 }
 
-static void open_rails(struct side *s, struct mt_rails *rails, uint32_t per_port)
+static void open_rails(struct side *s, struct mt_rails *rails,
+                       uint32_t per_port)
 {
     struct mt_rails_options o = {.patterns = s->setting->device,
                                  .per_port = per_port,
@@ -282,9 +284,8 @@ static void names_of_rails(struct side *s)
 {
     struct mt_rails rails;
     char pattern[80];
-    struct mt_rails_options o = {.patterns = "nosuch*",
-                                 .cq_depth = 16,
-                                 .fabric = s->setting->options};
+    struct mt_rails_options o = {
+        .patterns = "nosuch*", .cq_depth = 16, .fabric = s->setting->options};
     o.fabric.say = hear;
     EQ(mt_rails_open(&o, &rails), MT_ENODEVICE);
     CHECK(strstr(said, "nosuch*") != NULL);
@@ -370,15 +371,14 @@ static void striped(struct side *s)
     OK(mt_fabric_mr_allocate(rails.rails[0].pd, 4096, access, &flags));
     struct remote there = remote_of(s, data), flags_there = remote_of(s, flags);
     for (uint32_t r = 0; r < RAILS; r++) {
-        struct mt_put_options p = {
-            .how = mt_put_choose(rails.rails[r].caps),
-            .pd = rails.rails[r].pd,
-            .qp = mt_mesh_qp(&mesh, 1 - mesh.rank, r),
-            .depth = o.rc.send_depth,
-            .inline_bytes = o.rc.inline_bytes,
-            .flag_address = flags_there.address + r * 64,
-            .flag_rkey = flags_there.rkey,
-            .window = WINDOW};
+        struct mt_put_options p = {.how = mt_put_choose(rails.rails[r].caps),
+                                   .pd = rails.rails[r].pd,
+                                   .qp = mt_mesh_qp(&mesh, 1 - mesh.rank, r),
+                                   .depth = o.rc.send_depth,
+                                   .inline_bytes = o.rc.inline_bytes,
+                                   .flag_address = flags_there.address + r * 64,
+                                   .flag_rkey = flags_there.rkey,
+                                   .window = WINDOW};
         OK(mt_put_open(&stripe.puts[r], &p));
         OK(mt_put_target_open(&target.targets[r], &p,
                               (uint64_t *)flags->address + r * 8));
@@ -388,8 +388,8 @@ static void striped(struct side *s)
         uint64_t bytes = n % 3 == 0 ? 1 + n * 17 : 1 + n * 331;
         struct mt_stripe_message message = {.part_count = 1};
         struct mt_stripe_arrival arrival;
-        struct mt_stripe_memory from = {
-            .address = data->address, .lkeys = {data->lkey, data->lkey}};
+        struct mt_stripe_memory from = {.address = data->address,
+                                        .lkeys = {data->lkey, data->lkey}};
         struct mt_stripe_remote to = {.address = there.address,
                                       .rkeys = {there.rkey, there.rkey}};
         enum mt_status status = MT_EAGAIN;
@@ -399,13 +399,13 @@ static void striped(struct side *s)
         } else {
             mt_stripe_expect(&target, bytes, &arrival);
         }
-        while (!here || (s->rank == 0 && (status != MT_OK ||
-                                          message.pending > 0))) {
+        while (!here ||
+               (s->rank == 0 && (status != MT_OK || message.pending > 0))) {
             in_time(s, &until);
             if (s->rank == 0 && status != MT_OK) {
-                status = begun ? mt_stripe_continue(&stripe, &message, &from, &to)
-                               : mt_stripe_put(&stripe, &message, &from, &to,
-                                               bytes);
+                status =
+                    begun ? mt_stripe_continue(&stripe, &message, &from, &to)
+                          : mt_stripe_put(&stripe, &message, &from, &to, bytes);
                 begun = true;
                 CHECK(status == MT_OK || status == MT_EAGAIN);
             }

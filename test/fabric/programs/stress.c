@@ -88,7 +88,8 @@ static void many(struct side *s)
         many_connect(s, qps);
         for (int i = 0; i < MANY; i++) {
             post_receive(s, qps[i], (uint64_t)i, piece(in, (size_t)i * 64, 64));
-            fill((char *)out->address + i * 64, 64, (uint64_t)(2 * i + s->rank));
+            fill((char *)out->address + i * 64, 64,
+                 (uint64_t)(2 * i + s->rank));
         }
         meet(s);
         for (int i = 0; i < MANY; i++) {
@@ -179,7 +180,8 @@ static void fill_up(struct side *s, bool dies)
                                       .piece_count = 1,
                                       .pieces = &p};
         uint64_t quiet_since = now_ms();
-        while (now_ms() - quiet_since < 100) { /* until nothing moves any more */
+        while (now_ms() - quiet_since <
+               100) { /* until nothing moves any more */
             struct mt_fabric_completion c;
             CHECK(now_ms() < until);
             enum mt_status status = mt_fabric_post_send(s->qp, &work);
