@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -84,6 +85,64 @@ func TestReadFile(t *testing.T) {
 	for path, text := range map[string]string{link: "symbolic link", pipe: "not a regular file", dir: "not a regular file", filepath.Join(dir, "none"): "no such file"} {
 		if _, err := segment.ReadFile(path); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: error %v, want %q", path, err, text)
+		}
+	}
+}
+
+// TestReadFileKinds reads the sections asked for, and refuses damage in them.
+func TestReadFileKinds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1-2.seg")
+	w := job().Segment(2)
+	ownHeader(t, &w.Header)
+	w.Threads[0].Call, w.Threads[0].EnterTicks = 9, 77
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(w.Bytes())
+	s, err := segment.ReadFile(path, segment.SectionKindSites, segment.SectionKindThread)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Alive || len(s.Sites()) != len(w.Sites) || s.Sites()[3] != w.Sites[3] || s.Threads()[0].EnterTicks != 77 || s.Threads()[0].Torn {
+		t.Errorf("alive %v, %d sites, thread %+v", s.Alive, len(s.Sites()), s.Threads())
+	}
+	if len(s.Functions())+len(s.Peers())+len(s.Comms()) > 0 {
+		t.Error("sections that nobody asked for were read")
+	}
+	section := func(kind uint32) (directory int, entry segment.RawSection) {
+		data := w.Bytes()
+		for i := range int(w.Header.SectionCount) {
+			at := segment.SectionsOffset + i*int(unsafe.Sizeof(entry))
+			copy(unsafe.Slice((*byte)(unsafe.Pointer(&entry)), unsafe.Sizeof(entry)), data[at:])
+			if entry.Kind == kind {
+				return at, entry
+			}
+		}
+		t.Fatalf("no section of kind %d", kind)
+		return 0, entry
+	}
+	at, sites := section(segment.SectionKindSites)
+	for text, spoil := range map[string]func(data []byte, sec *segment.RawSection) []byte{
+		"truncated":            func(data []byte, sec *segment.RawSection) []byte { return data[:sec.Offset+9] },
+		"inside the directory": func(data []byte, sec *segment.RawSection) []byte { sec.Offset = 100; return data },
+		"entries used":         func(data []byte, sec *segment.RawSection) []byte { sec.Used = sec.Capacity + 1; return data },
+		"should be":            func(data []byte, sec *segment.RawSection) []byte { sec.EntryBytes = 8; return data },
+		"overlap": func(data []byte, sec *segment.RawSection) []byte {
+			sec.Kind, sec.Offset = segment.SectionKindThread, segment.SectionsOffset+uint64(w.Header.SectionCount)*64
+			sec.EntryBytes, sec.Used = 512, uint32((uint64(len(data))-sec.Offset)/512)
+			sec.Capacity = sec.Used
+			return data
+		},
+	} {
+		sec := sites
+		data := spoil(w.Bytes(), &sec)
+		copy(data[at:], segment.Encode(sec))
+		write(data)
+		if _, err := segment.ReadFile(path, segment.SectionKindSites, segment.SectionKindThread); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("error %v, want %q", err, text)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package segment_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/synth"
@@ -50,6 +52,38 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("a segment that was read does not survive compaction: %v", err)
 		}
 		touch(again)
+	})
+}
+
+// chosen is the kinds of sections that the tests read by themselves.
+var chosen = []uint32{segment.SectionKindComms, segment.SectionKindThread, segment.SectionKindSites}
+
+// FuzzReadFile: what is read of some sections only is what is read of all.
+func FuzzReadFile(f *testing.F) {
+	good := small().Bytes()
+	f.Add(good)
+	f.Add(good[:len(good)-100])
+	f.Add(good[:segment.SectionsOffset+100])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "1-2.seg")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all, err := segment.ReadFile(path)
+		part, partErr := segment.ReadFile(path, chosen...)
+		if err != nil {
+			return // a part may be sound in a damaged file
+		}
+		if errors.Is(partErr, segment.ErrCorrupt) {
+			return // overlapping sections are not always noticed when all are read
+		}
+		if partErr != nil {
+			t.Fatalf("a part cannot be read, all can: %v", partErr)
+		}
+		touch(part)
+		if !reflect.DeepEqual(all.Threads(), part.Threads()) || !reflect.DeepEqual(all.Sites(), part.Sites()) || !reflect.DeepEqual(all.Comms(), part.Comms()) {
+			t.Error("a part differs from the whole")
+		}
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -19,10 +20,11 @@ const readLimit = 64 << 20
 // seen whole.
 const settleTries = 6
 
-// ReadFile reads the segment of a live or dead process. It follows no
-// symbolic link and never maps the file. The error names the file and wraps
+// ReadFile reads the segment of a live or dead process, or of it only the
+// sections of some kinds (SectionKind*): the others look empty then. It follows
+// no symbolic link and never maps the file. The error names the file and wraps
 // fs errors or those of Parse.
-func ReadFile(path string) (*Segment, error) {
+func ReadFile(path string, kinds ...uint32) (*Segment, error) {
 	f, info, err := openRegular(path)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func ReadFile(path string) (*Segment, error) {
 	if info.Size > readLimit {
 		return nil, fmt.Errorf("segment %s: %d bytes, more than any segment has: %w", path, info.Size, ErrCorrupt)
 	}
-	data, err := readGrowing(f)
+	data, origin, err := readGrowing(f, kinds)
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: %w", path, err)
 	}
@@ -39,7 +41,7 @@ func ReadFile(path string) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.settle(f)
+	s.settle(f, origin)
 	s.settleMoved(f)
 	s.ReadNS = monotonicNS()
 	s.Owner = info.Uid
@@ -49,32 +51,76 @@ func ReadFile(path string) (*Segment, error) {
 
 // readGrowing reads header and directory first and the rest after it, so that
 // the used counts are older than the entries they speak of. A file that grows
-// or shrinks meanwhile is no error here.
-func readGrowing(f *os.File) ([]byte, error) {
+// or shrinks meanwhile is no error here. With kinds, only sections of these are
+// read, and origin is where each section lies in the file.
+func readGrowing(f *os.File, kinds []uint32) (data []byte, origin []uint64, err error) {
 	head := make([]byte, SectionsOffset+SectionsMax*int(unsafe.Sizeof(RawSection{})))
 	n, err := f.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n < len(head) || info.Size() <= int64(n) {
-		return head[:n], nil
+		return head[:n], nil, nil
 	}
-	data := make([]byte, min(info.Size(), readLimit))
+	if len(kinds) > 0 {
+		return readKinds(f, uint64(info.Size()), head, kinds)
+	}
+	data = make([]byte, min(info.Size(), readLimit))
 	copy(data, head)
 	rest, err := f.ReadAt(data[n:], int64(n))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, nil, err
 	}
-	return data[:n+rest], nil
+	return data[:n+rest], nil, nil
+}
+
+// readKinds reads sections of some kinds and moves them together behind the
+// directory, in which the others become empty. What is wrong with the head or
+// with a section stays as it is, for Parse to say.
+func readKinds(f io.ReaderAt, size uint64, head []byte, kinds []uint32) (data []byte, origin []uint64, err error) {
+	const stride = uint64(unsafe.Sizeof(RawSection{}))
+	header, err := parseHeader("", head)
+	if err != nil || header.SectionCount > SectionsMax {
+		return head, nil, nil
+	}
+	data = head[:SectionsOffset+uint64(header.SectionCount)*stride]
+	sections := decode[RawSection](nil, data[SectionsOffset:], int(stride), int(header.SectionCount))
+	first := uint64(len(data))
+	for i := range sections {
+		sec := &sections[i]
+		origin = append(origin, sec.Offset)
+		bytes := uint64(sec.Used) * uint64(sec.EntryBytes)
+		switch {
+		case !slices.Contains(kinds, sec.Kind):
+			sec.Used = 0
+			continue
+		case bytes == 0 || sec.Offset < first || sec.Offset > size || bytes > size-sec.Offset:
+			continue
+		case uint64(len(data))+bytes > size:
+			return nil, nil, fmt.Errorf("its sections overlap: %w", ErrCorrupt)
+		}
+		part := make([]byte, bytes)
+		if n, err := f.ReadAt(part, int64(sec.Offset)); n < len(part) {
+			if errors.Is(err, io.EOF) {
+				err = fmt.Errorf("it shrank while it was read: %w", ErrTruncated)
+			}
+			return nil, nil, err
+		}
+		sec.Offset = uint64(len(data))
+		data = append(data, part...)
+	}
+	copy(data[SectionsOffset:], Encode(sections...))
+	return data, origin, nil
 }
 
 // settle reads each call in progress again until function and entry time are
-// the same before and after the fields between them were read.
-func (s *Segment) settle(f io.ReaderAt) {
+// the same before and after the fields between them were read. origin is where
+// the sections lie in the file, nil: where they lie in the data.
+func (s *Segment) settle(f io.ReaderAt, origin []uint64) {
 	size := int(unsafe.Sizeof(RawThread{}))
 	fresh := make([]byte, size)
 	for i := range s.sections {
@@ -84,7 +130,11 @@ func (s *Segment) settle(f io.ReaderAt) {
 		}
 		for j := range int(sec.Used) {
 			at := sec.Offset + uint64(j)*uint64(sec.EntryBytes)
-			s.torn = append(s.torn, !settleOne(f, s.data[at:at+uint64(size)], fresh, int64(at)))
+			inFile := at
+			if origin != nil {
+				inFile = origin[i] + uint64(j)*uint64(sec.EntryBytes)
+			}
+			s.torn = append(s.torn, !settleOne(f, s.data[at:at+uint64(size)], fresh, int64(inFile)))
 		}
 	}
 }

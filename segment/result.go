@@ -44,9 +44,10 @@ func ReadResult(path string) (*Result, error) {
 // WalkResult is ReadResult for large jobs: it hands the segments one by one,
 // by world and rank, to visit, and keeps none. Files are read and checked on
 // all cores, visit is called from one goroutine. An error of visit ends the
-// walk and is returned.
-func WalkResult(path string, visit func(*Segment) error) (*Result, error) {
-	w := &walker{result: &Result{Dir: path}, files: map[string]*os.File{}}
+// walk and is returned. With kinds, only sections of these kinds are read of
+// segments in shared memory, as by ReadFile.
+func WalkResult(path string, visit func(*Segment) error, kinds ...uint32) (*Result, error) {
+	w := &walker{result: &Result{Dir: path}, files: map[string]*os.File{}, kinds: kinds}
 	defer w.close()
 	if err := w.collect(path); err != nil {
 		return nil, err
@@ -65,6 +66,7 @@ type walker struct {
 	result *Result
 	files  map[string]*os.File // node files held open
 	spots  []segmentSpot
+	kinds  []uint32 // sections wanted of segment files, nil: all
 }
 
 // segmentSpot says where one copy of a segment lies and whose it is.
@@ -159,8 +161,8 @@ func (w *walker) addFile(path string) error {
 	}
 	magic := make([]byte, len(magicSegment))
 	if _, err := f.ReadAt(magic, 0); err == nil && string(magic) == magicSegment {
-		f.Close()
-		return w.addSegment(path)
+		defer f.Close()
+		return w.addSegment(path, f)
 	}
 	if string(magic) == magicTrace {
 		f.Close()
@@ -180,8 +182,8 @@ func (w *walker) addFile(path string) error {
 	return problem
 }
 
-func (w *walker) addSegment(path string) error {
-	header, err := readHeader(path)
+func (w *walker) addSegment(path string, f io.ReaderAt) error {
+	header, err := headerOf(path, f)
 	if err != nil {
 		return err
 	}
@@ -246,7 +248,7 @@ func (w *walker) best(copies []segmentSpot) (s *Segment, problems []error) {
 
 func (w *walker) read(spot segmentSpot) (*Segment, error) {
 	if spot.record.bytes < 0 {
-		return ReadFile(spot.path)
+		return ReadFile(spot.path, w.kinds...)
 	}
 	data, err := spot.record.read(spot.path, w.files[spot.path])
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -100,6 +101,11 @@ func readHeader(path string) (RawHeader, error) {
 		return RawHeader{}, err
 	}
 	defer f.Close()
+	return headerOf(path, f)
+}
+
+// headerOf is readHeader of an open file.
+func headerOf(path string, f io.ReaderAt) (RawHeader, error) {
 	page := make([]byte, unsafe.Sizeof(RawHeader{}))
 	n, err := f.ReadAt(page, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -119,21 +125,22 @@ func Alive(h *RawHeader) bool {
 	return ok && start == h.PIDStart
 }
 
-func bootID() string {
+// bootID does not change while this process lives, nor does its pid namespace.
+var bootID = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return "unknown"
 	}
 	return string(bytes.TrimSpace(id))
-}
+})
 
-func pidNamespace() uint64 {
+var pidNamespace = sync.OnceValue(func() uint64 {
 	var info unix.Stat_t
 	if unix.Stat("/proc/self/ns/pid", &info) != nil {
 		return 0
 	}
 	return info.Ino
-}
+})
 
 // startTime is field 22 of /proc/PID/stat; false if there is no such process
 // or only its zombie.
