@@ -85,6 +85,7 @@ func subcommands() []*cobra.Command {
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),
+		newAgentCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
 		newManCommand(),

@@ -29,6 +29,10 @@ var goArrows = []struct{ from, to, why string }{
 	{"arrival", "reusetrack", "siblings do not know each other"},
 	{"reusetrack", "arrival", "siblings do not know each other"},
 	{"reusetrack", "report", "measurement knows nothing of how it is shown"},
+	{"exporter", "report", "metrics are made of figures, not of tables"},
+	{"exporter", "internal/launch", "showing figures needs no launcher"},
+	{"internal/agent", "report", "the agent hands out raw counters"},
+	{"arrival", "exporter", "measurement knows nothing of how it is shown"},
 	{"internal/advise", "report", "advice is made of figures, not of tables"},
 	{"internal/launch", "report", "a job must start and end without its report"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
@@ -106,7 +110,7 @@ var banned = []struct {
 	{regexp.MustCompile(`^c/(probe|include)/.*\.[ch]$`), regexp.MustCompile(`\bMPI_(Comm|Datatype|Request)\b\s+\w+[;,)]`), "MPI handles are known in pmpi/, gen/ and abi/ only"},
 	{regexp.MustCompile(`\.go$`), regexp.MustCompile(`(?m)^import "C"`), "CGO_ENABLED=0 go build ./... must pass"},
 	{regexp.MustCompile(`\.(go|c|h)$`), regexp.MustCompile(`\b(TODO|FIXME|XX` + `X)\b`), "finish it, or write it down where it is tracked"},
-	{regexp.MustCompile(`^(segment|report)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
+	{regexp.MustCompile(`^(segment|report|exporter|internal/agent)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
 }
 
 func TestBannedPatterns(t *testing.T) {
