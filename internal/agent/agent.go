@@ -40,6 +40,8 @@ type Options struct {
 	Node    string // label node; empty: the host name
 	Version string
 	Log     *slog.Logger
+
+	now func() time.Time // the clock, for tests; nil: time.Now
 }
 
 // Agent watches the jobs of this node.
@@ -77,6 +79,9 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	k.stats.Version = o.Version
+	if o.now != nil {
+		k.now = o.now
+	}
 	a := &Agent{options: o, keeper: k, process: collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})}
 	for _, address := range o.Listen {
 		l, err := listen(address)

@@ -137,7 +137,7 @@ func newKeeper(places []place, keep time.Duration, log *slog.Logger) (*keeper, e
 		places: places, limits: defaultLimits, keep: keep, log: log, watcher: w, now: time.Now, changed: make(chan struct{}, 1),
 		watched: map[int]any{}, bases: map[string]*base{}, jobs: map[jobKey]*job{}, held: map[uint32]int{}, totals: map[uint32]*exporter.Node{},
 		badBases: map[string]refusal{},
-		stats:    exporter.Agent{Refused: map[string]uint64{}, Errors: map[string]uint64{}},
+		stats:    exporter.Agent{Refused: refused, Errors: failed},
 	}, nil
 }
 

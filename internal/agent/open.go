@@ -43,19 +43,24 @@ func (r refusal) Error() string { return "refused: " + string(r) }
 // file system, nothing above.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
-// openBelow opens a name directly below a directory.
-func openBelow(dir *os.File, name string, flags int) (*os.File, error) {
+// openBelow opens a name directly below a directory; across is whether it may be
+// a mount point.
+func openBelow(dir *os.File, name string, flags int, across bool) (*os.File, error) {
 	if name == "" || name == ".." || strings.Contains(name, "/") {
 		return nil, refusedName
 	}
 	flags |= unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{Flags: uint64(flags), Resolve: resolve})
+	how := unix.OpenHow{Flags: uint64(flags), Resolve: resolve}
+	if across {
+		how.Resolve &^= unix.RESOLVE_NO_XDEV
+	}
+	fd, err := unix.Openat2(int(dir.Fd()), name, &how)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		// Before Linux 5.6, or forbidden: a name without a slash leads nowhere else.
 		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0)
 	}
 	switch {
-	case errors.Is(err, unix.ELOOP):
+	case errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) && isLink(dir, name):
 		return nil, refusedSymlink
 	case errors.Is(err, unix.EXDEV):
 		return nil, refusedMount
@@ -65,10 +70,15 @@ func openBelow(dir *os.File, name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir.Name()+"/"+name), nil
 }
 
+func isLink(dir *os.File, name string) bool {
+	var info unix.Stat_t
+	return unix.Fstatat(int(dir.Fd()), name, &info, unix.AT_SYMLINK_NOFOLLOW) == nil && info.Mode&unix.S_IFMT == unix.S_IFLNK
+}
+
 // openDirectory opens a directory below another one; it must belong to the
 // user, and nobody else may write it.
 func openDirectory(dir *os.File, name string, uid uint32) (*os.File, error) {
-	f, err := openBelow(dir, name, unix.O_DIRECTORY)
+	f, err := openBelow(dir, name, unix.O_DIRECTORY, false)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +112,7 @@ func openSegment(dir *os.File, name string, uid uint32) (*os.File, error) {
 	if err := checkSegment(&info, uid); err != nil {
 		return nil, err
 	}
-	f, err := openBelow(dir, name, 0)
+	f, err := openBelow(dir, name, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -57,13 +57,7 @@ func (p *place) holds(name string) bool {
 // open opens a base directory and tells whose it is. The agent of an ordinary
 // user takes only own ones. A directory called mpitrace-UID must be that user's.
 func (p *place) open(parent *os.File, name string) (*os.File, uint32, error) {
-	var f *os.File
-	var err error
-	if p.given {
-		f, err = os.OpenFile(filepath.Join(p.parent, name), unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	} else {
-		f, err = openBelow(parent, name, unix.O_DIRECTORY)
-	}
+	f, err := openBelow(parent, name, unix.O_DIRECTORY, p.given)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -180,16 +180,15 @@ func (j *job) learn(header *segment.RawHeader) {
 	}
 }
 
-// trouble notes why a segment could not be read; a process that has just begun
+// trouble notes why a segment could not be read, unless it is new: its process
 // may not have filled it yet. What was read before stays.
 func (k *keeper) trouble(h *held, err error, now time.Time) {
 	var why refusal
 	switch {
+	case !h.good && !h.gone && now.Sub(h.since) < startWithin:
+		h.final = false
+		return
 	case errors.Is(err, segment.ErrNotSegment):
-		if now.Sub(h.since) < startWithin && !h.gone {
-			h.final = false
-			return
-		}
 		why, h.final = refusedNotSegment, true
 	case errors.Is(err, segment.ErrVersion):
 		why, h.final = refusedVersion, true

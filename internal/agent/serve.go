@@ -32,7 +32,7 @@ func (o *Options) check(places []place) error {
 		o.Listen = []string{unixScheme + defaultSocket(places)}
 	}
 	if err := web.Validate(o.WebConfig); err != nil {
-		return fmt.Errorf("--web.config.file %s: %w", o.WebConfig, err)
+		return fmt.Errorf("--web.config.file %s: %s", o.WebConfig, strings.Join(strings.Fields(err.Error()), " "))
 	}
 	if o.TextfileDir != "" && !o.AllUsers {
 		return errors.New("--textfile-dir: everybody on this machine can read the file: say --all-users if they may see all jobs in it")
