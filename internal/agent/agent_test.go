@@ -37,13 +37,14 @@ func eventually(t testing.TB, what string, so func() bool) {
 	}
 }
 
-// newBase is an empty base directory.
+// newBase is an empty base directory where segments live.
 func newBase(t testing.TB) string {
 	t.Helper()
-	base := filepath.Join(t.TempDir(), "base")
-	if err := os.Mkdir(base, 0o700); err != nil {
+	base, err := os.MkdirTemp("/dev/shm", "mpitrace-test-")
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(base) })
 	return base
 }
 
