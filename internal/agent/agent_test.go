@@ -21,7 +21,6 @@ import (
 	"github.com/mpitrace/mpitrace/internal/golden"
 	"github.com/mpitrace/mpitrace/internal/synth"
 	"github.com/mpitrace/mpitrace/segment"
-	"golang.org/x/sys/unix"
 )
 
 // within bounds every wait of these tests.
@@ -143,34 +142,12 @@ func want(t testing.TB, page string, v float64, metric string, with ...string) {
 	}
 }
 
-// live makes the segment of a rank look like one of this very process.
+// live makes the segment of a rank one of this very process.
 func live(t testing.TB, s *synth.Segment) {
 	t.Helper()
-	var ns unix.Stat_t
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err == nil {
-		err = unix.Stat("/proc/self/ns/pid", &ns)
-	}
-	if err != nil {
+	if err := s.Live(); err != nil {
 		t.Fatal(err)
 	}
-	h := &s.Header
-	synth.SetText(h.BootID[:], strings.TrimSpace(string(boot)))
-	h.PID, h.PIDStart, h.PIDNamespace = uint32(os.Getpid()), ownStart(t), ns.Ino
-	h.State, h.FinalizeEnterTicks, h.FinalizeExitTicks, h.ExitTicks = segment.StateRunning, 0, 0, 0
-}
-
-// ownStart is when this process started, in ticks since boot.
-func ownStart(t testing.TB) (ticks uint64) {
-	t.Helper()
-	stat, err := os.ReadFile("/proc/self/stat")
-	if err == nil {
-		_, err = fmt.Sscan(strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))[19], &ticks)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ticks
 }
 
 // write writes one segment and returns its path.
