@@ -13,7 +13,7 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils
+	iproute2 util-linux git xz-utils binutils prometheus prometheus-node-exporter systemd
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -36,7 +36,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate install clean help \
-	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
+	deps-build deps-demo deps-test bench-overhead bench-report bench-agent conformance realapps \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -54,6 +54,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report'
+	@echo 'make bench-agent     processor time and memory of mpitrace agent (two minutes)'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
 
 build: $(BUILD)/libmpishim.so command
@@ -172,6 +173,10 @@ bench-overhead: deps-test build
 # Results of 1,024, 4,096 and 16,384 ranks into a report: time and memory.
 bench-report:
 	$(GO) test ./report -run '^$$' -bench Report -benchtime 3x
+
+# 128 living ranks, scraped every 5 s.
+bench-agent: command
+	$(GO) run ./bench/agent
 
 # ---- install ----
 

@@ -37,7 +37,7 @@ func needRoot(t testing.TB) {
 // TestRefused: whatever else lies in a base directory is refused, counted once
 // and by reason, and hinders nothing.
 func TestRefused(t *testing.T) {
-	base, elsewhere := newBase(t), t.TempDir()
+	base, elsewhere := newBase(t), newBase(t)
 	var clock later
 	a := start(t, base, func(o *Options) { o.now = clock.now })
 	good := synth.Job{ID: "good", Ranks: 1}.Segment(0).Bytes()
@@ -150,22 +150,45 @@ func TestOwners(t *testing.T) {
 
 // dialAs connects as another user: the kernel notes who the thread is.
 func dialAs(uid int, path string) (net.Conn, error) {
-	type result struct {
-		net.Conn
-		error
-	}
-	out := make(chan result)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); errno != 0 {
-			out <- result{nil, errno}
-			return
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	become := func(uid int) error {
+		const unchanged = ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, unchanged, uintptr(uid), unchanged); errno != 0 {
+			return errno
 		}
-		c, err := net.Dial("unix", path)
-		out <- result{c, err}
-	}()
-	r := <-out
-	return r.Conn, r.error
+		return nil
+	}
+	if err := become(uid); err != nil {
+		return nil, err
+	}
+	c, err := net.Dial("unix", path)
+	return c, errors.Join(err, become(0))
+}
+
+// TestOneID: two jobs of one user that were given one id are one job with two
+// worlds; nothing is lost, and no rank hides another.
+func TestOneID(t *testing.T) {
+	base := newBase(t)
+	a := start(t, base, nil)
+	for world := range 2 {
+		for rank := range 3 {
+			s := synth.Job{ID: "same", Ranks: 3, Sampled: true}.Segment(rank)
+			synth.SetText(s.Header.World[:], fmt.Sprint("world-", world))
+			write(t, base, "same", fmt.Sprintf("%d%d-1.seg", world, rank), s)
+		}
+	}
+	eventually(t, "all are read", func() bool {
+		n, _ := value(t, a.page(t), "mpitrace_node_ranks_total")
+		return n == 6
+	})
+	want(t, a.page(t), 60_000, "mpitrace_job_calls_total", `"allreduce"`)
+	all := a.get(t, "/metrics?ranks=all")
+	for world := range 2 {
+		if n := strings.Count(all, fmt.Sprintf(`user="alice",world="world-%d"} `, world)); n < 6 {
+			t.Errorf("world %d has %d samples of ranks", world, n)
+		}
+	}
 }
 
 // TestTruncated: files that shrink, grow and change while they are read.

@@ -386,7 +386,7 @@ func (k *keeper) retire() {
 	defer k.mu.Unlock()
 	for _, j := range k.jobs {
 		age := k.now().Sub(j.ended)
-		if j.ended.IsZero() || age < k.keep || !j.scraped && age < unscrapedFor*k.keep {
+		if j.ended.IsZero() || age < k.keep || !j.scraped && j.good() && age < unscrapedFor*k.keep {
 			continue
 		}
 		k.dropEnded(j)
@@ -394,7 +394,7 @@ func (k *keeper) retire() {
 }
 
 func (k *keeper) dropEnded(j *job) {
-	if !j.scraped {
+	if !j.scraped && j.good() {
 		k.stats.Unscraped++
 	}
 	k.drop(j)

@@ -206,6 +206,7 @@ func (a *Agent) serve(ctx context.Context, l *listener) error {
 	if l.local {
 		config = ""
 		server.ConnContext = peerOf
+		server.SetKeepAlivesEnabled(false) // nobody keeps others out by staying
 	}
 	err := web.Serve(l, server, &web.FlagConfig{WebConfigFile: &config}, a.options.Log)
 	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
