@@ -150,6 +150,18 @@ func live(t testing.TB, s *synth.Segment) {
 	}
 }
 
+// lay puts all segments of a job in their place at once.
+func lay(t testing.TB, base string, job synth.Job) {
+	t.Helper()
+	dir, err := job.WriteSegments(newBase(t))
+	if err == nil {
+		err = os.Rename(dir, filepath.Join(base, job.ID))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // write writes one segment and returns its path.
 func write(t testing.TB, base, run, name string, s *synth.Segment) string {
 	t.Helper()
@@ -188,9 +200,7 @@ func TestGolden(t *testing.T) {
 	}}
 	slurm := synth.Job{ID: "slurm-4711.0", Ranks: 2, Sampled: true}
 	for _, j := range []synth.Job{job, slurm} {
-		if _, err := j.WriteSegments(base); err != nil {
-			t.Fatal(err)
-		}
+		lay(t, base, j)
 	}
 	a.ended(t, 2)
 	page := volatile.ReplaceAllString(a.page(t), "$1 ~")
@@ -327,9 +337,7 @@ func rewrite(t testing.TB, path string, s *synth.Segment) {
 // the node counts only what comes.
 func TestBefore(t *testing.T) {
 	base := newBase(t)
-	if _, err := (synth.Job{ID: "dead", Ranks: 4}).WriteSegments(base); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, base, synth.Job{ID: "dead", Ranks: 4})
 	s := synth.Job{ID: "alive", Ranks: 1}.Segment(0)
 	live(t, s)
 	path := write(t, base, "alive", "1-1.seg", s)
@@ -363,9 +371,7 @@ func TestRetire(t *testing.T) {
 		clock.Add(int64(d))
 		k.retire()
 	}
-	if _, err := (synth.Job{ID: "j", Ranks: 2}).WriteSegments(base); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, base, synth.Job{ID: "j", Ranks: 2})
 	eventually(t, "the job has ended", func() bool {
 		k.read(0)
 		k.compare()
@@ -386,9 +392,7 @@ func TestRetire(t *testing.T) {
 	k.scan()
 	k.mu.Unlock()
 	want(t, a.page(t), 20_000, "mpitrace_node_calls_total", `"allreduce"`)
-	if _, err := (synth.Job{ID: "unseen", Ranks: 1}).WriteSegments(base); err != nil {
-		t.Fatal(err)
-	}
+	lay(t, base, synth.Job{ID: "unseen", Ranks: 1})
 	eventually(t, "an unread job is dropped in the end", func() bool {
 		k.read(0)
 		k.compare()

@@ -23,6 +23,8 @@ var compareSections = []uint32{segment.SectionKindComms, segment.SectionKindArri
 // compare has the arrivals compared of all jobs that are over, and of at most
 // one that runs.
 func (k *keeper) compare() {
+	k.comparing.Lock()
+	defer k.comparing.Unlock()
 	for {
 		j, list := k.toCompare()
 		if j == nil {
@@ -34,11 +36,15 @@ func (k *keeper) compare() {
 	}
 }
 
-// compareOne is a segment to compare, and whether it was final by then.
+// lingering is how long the samples of a process that is over are compared with
+// those of processes that go on: longer than a job takes to end.
+const lingering = time.Minute
+
+// compareOne is a segment to compare.
 type compareOne struct {
 	*held
-	file  *os.File
-	final bool
+	file *os.File
+	last bool // nothing more is to be learnt from it
 }
 
 // toCompare picks a job: one that is over, else the running one that was not
@@ -61,10 +67,10 @@ func (k *keeper) toCompare() (*job, []compareOne) {
 	if best == nil {
 		return nil, nil
 	}
-	list := []compareOne{}
+	list, over := []compareOne{}, best.over()
 	for _, h := range best.segments {
 		if !h.compared && h.file != nil && h.trouble == "" {
-			list = append(list, compareOne{h, h.file, h.final})
+			list = append(list, compareOne{h, h.file, h.final && (over || now.Sub(h.read) > lingering)})
 		} else if h.final {
 			h.compared = true
 			k.closeSegment(h)
@@ -98,7 +104,7 @@ func compareArrivals(list []compareOne, l limits) (*exporter.Arrivals, bool) {
 	return exporter.ArrivalsOf(analysis.Result()), true
 }
 
-// compared takes the result over and lets go what was final.
+// compared takes the result over and lets go what nothing more comes from.
 func (k *keeper) compared(j *job, list []compareOne, arrivals *exporter.Arrivals, ok bool, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,13 +113,14 @@ func (k *keeper) compared(j *job, list []compareOne, arrivals *exporter.Arrivals
 	k.rest = now.Add(compareShare * took)
 	j.compared = now
 	switch {
-	case !ok:
+	case !ok && !j.large:
+		j.large = true
 		k.stats.Errors[failedCompareLimit]++
 	case arrivals != nil:
 		j.arrivals = arrivals
 	}
 	for _, h := range list {
-		if h.final {
+		if h.last {
 			h.held.compared = true
 			k.closeSegment(h.held)
 		}

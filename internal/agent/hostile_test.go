@@ -350,8 +350,7 @@ func TestTooManySamples(t *testing.T) {
 	a.keeper.mu.Lock()
 	a.keeper.limits.arrivals = 100
 	a.keeper.mu.Unlock()
-	_, err := synth.Job{ID: "j", Ranks: 2, Sampled: true}.WriteSegments(base)
-	must(t, err)
+	lay(t, base, synth.Job{ID: "j", Ranks: 2, Sampled: true})
 	a.ended(t, 1)
 	page := a.page(t)
 	want(t, page, 1, "mpitrace_agent_errors_total", `"compare_limit"`)
@@ -369,16 +368,14 @@ func TestUnreadable(t *testing.T) {
 	a := start(t, base, nil)
 	want(t, a.page(t), 1, "mpitrace_agent_segments_refused_total", `"writable"`)
 	must(t, os.Chmod(base, 0o700))
-	_, err := synth.Job{ID: "j", Ranks: 1}.WriteSegments(base)
-	must(t, err)
+	lay(t, base, synth.Job{ID: "j", Ranks: 1})
 	a.keeper.mu.Lock()
 	a.keeper.scan()
 	a.keeper.mu.Unlock()
 	a.ended(t, 1)
 	// Removed and made again, it is another directory.
 	must(t, os.RemoveAll(base), os.Mkdir(base, 0o700))
-	_, err = synth.Job{ID: "k", Ranks: 1}.WriteSegments(base)
-	must(t, err)
+	lay(t, base, synth.Job{ID: "k", Ranks: 1})
 	a.ended(t, 2)
 }
 

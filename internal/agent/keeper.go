@@ -35,7 +35,7 @@ var defaultLimits = limits{
 
 // keeper knows all jobs and holds their segments open.
 //
-// Locks: reading is taken before mu. mu is never held while a segment is read
+// Locks: reading and comparing are taken before mu. mu is never held while a segment is read
 // or compared, so that a new segment is opened at once.
 type keeper struct {
 	places  []place
@@ -46,7 +46,8 @@ type keeper struct {
 	now     func() time.Time
 	changed chan struct{} // a segment was removed: see whether its job has ended
 
-	reading sync.Mutex // one reading at a time
+	reading   sync.Mutex // one reading at a time
+	comparing sync.Mutex // one comparison at a time
 
 	mu       sync.Mutex // guards all below, and what it points to
 	started  bool       // the first look at the places is over
@@ -99,6 +100,7 @@ type job struct {
 	segments []*held
 	arrivals *exporter.Arrivals
 	compared time.Time
+	large    bool      // too large to be compared
 	ended    time.Time // zero: it has processes that may go on
 	scraped  bool      // since it ended
 }

@@ -130,6 +130,12 @@ func listenSocket(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), directory); err != nil {
 		return nil, err
 	}
+	// In the directory of another user somebody else could answer in its place.
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, err
+	} else if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) {
+		return nil, fmt.Errorf("the directory belongs to user %d: choose another", uid)
+	}
 	l, err := net.Listen("unix", path)
 	if errors.Is(err, unix.EADDRINUSE) {
 		c, dialled := net.DialTimeout("unix", path, time.Second)

@@ -83,8 +83,7 @@ func TestPassword(t *testing.T) {
 	config, pool := webConfig(t, "basic_auth_users:\n  prometheus: "+secretHash+"\n")
 	base := newBase(t)
 	a := start(t, base, func(o *Options) { o.Listen, o.WebConfig = []string{"127.0.0.1:0"}, config })
-	_, err := synth.Job{ID: "j", Ranks: 1}.WriteSegments(base)
-	must(t, err)
+	lay(t, base, synth.Job{ID: "j", Ranks: 1})
 	url := "https://" + a.Addresses()[0] + "/metrics"
 	trust := &tls.Config{RootCAs: pool}
 	eventually(t, "the job is shown", func() bool {
@@ -214,6 +213,12 @@ func TestSocket(t *testing.T) {
 	if _, err := listen(unixScheme + path); err == nil {
 		t.Error("a file was replaced")
 	}
+	needRoot(t)
+	theirs := t.TempDir()
+	must(t, os.Chown(theirs, 1001, 1001))
+	if _, err := listen(unixScheme + filepath.Join(theirs, "s")); err == nil || !strings.Contains(err.Error(), "belongs to user 1001") {
+		t.Errorf("in the directory of another user: %v", err)
+	}
 }
 
 // TestTextfile: what node_exporter reads is whole at any moment, and is gone
@@ -223,8 +228,7 @@ func TestTextfile(t *testing.T) {
 	path := filepath.Join(dir, textfileName)
 	t.Run("writing", func(t *testing.T) {
 		start(t, base, func(o *Options) { o.AllUsers, o.TextfileDir, o.TextfileEvery = true, dir, time.Millisecond })
-		_, err := synth.Job{ID: "j", Ranks: 1}.WriteSegments(base)
-		must(t, err)
+		lay(t, base, synth.Job{ID: "j", Ranks: 1})
 		eventually(t, "the job is in it", func() bool {
 			text, err := os.ReadFile(path)
 			if err != nil {
