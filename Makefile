@@ -19,6 +19,7 @@ DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
+	prometheus prometheus-node-exporter systemd \
 	bash-completion zsh fish man-db mandoc \
 	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
@@ -44,7 +45,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
-	conformance realapps findings \
+	bench-agent conformance realapps findings \
 	pass-table test-slurm test-arm64
 
 all: build
@@ -64,6 +65,7 @@ help:
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
+	@echo 'make bench-agent     processor time and memory of mpitrace agent (two minutes)'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
@@ -212,6 +214,10 @@ bench-report:
 bench-top:
 	$(GO) test ./internal/top -run '^$$' -bench Top -benchtime 1x -count 3
 	$(GO) test ./internal/top -run '^$$' -bench Refresh -benchtime 5x
+
+# 128 living ranks, scraped every 5 s.
+bench-agent: command
+	$(GO) run ./bench/agent
 
 include packaging/packaging.mk
 

@@ -125,6 +125,12 @@ func Alive(h *RawHeader) bool {
 	return ok && start == h.PIDStart
 }
 
+// Foreign tells whether the process that owns a segment belongs to this boot
+// but to another pid namespace, so that Alive cannot tell whether it lives.
+func Foreign(h *RawHeader) bool {
+	return Text(h.BootID[:]) == bootID() && h.PIDNamespace != pidNamespace()
+}
+
 // bootID does not change while this process lives, nor does its pid namespace.
 var bootID = sync.OnceValue(func() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

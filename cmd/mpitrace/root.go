@@ -76,6 +76,7 @@ func subcommands() []*cobra.Command {
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),
+		newAgentCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
 		newManCommand(),
