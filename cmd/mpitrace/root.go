@@ -87,6 +87,7 @@ func subcommands() []*cobra.Command {
 		newCleanCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
+		newMemmonCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),
 	}
