@@ -4,6 +4,7 @@
  * tells of an unmapping before it takes place. Raw system calls it does not
  * see. */
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include "monitors.h"
 
@@ -22,26 +23,52 @@ typedef int8_t ucm_set_fn(int events, int priority, ucm_handler_fn *handler,
                           void *argument);
 typedef void ucm_unset_fn(int events, ucm_handler_fn *handler, void *argument);
 
+/* Changes the generations of a range; pairs with the acquiring load of
+ * mt_memhook_stamp. */
+static void mt_memhook_ucm_change(volatile uint64_t *generations,
+                                  uintptr_t from, size_t bytes)
+{
+    uintptr_t first = from >> MT_MEMHOOK_SHIFT;
+    uintptr_t last = (from + bytes - 1) >> MT_MEMHOOK_SHIFT;
+    if (last - first >= MT_MEMHOOK_BUCKETS) {
+        last = first + MT_MEMHOOK_BUCKETS - 1;
+    }
+    for (uintptr_t b = first; b <= last; b++) {
+        __atomic_fetch_add(&generations[b % MT_MEMHOOK_BUCKETS], 1,
+                           __ATOMIC_ACQ_REL);
+    }
+}
+
 /* In the thread that unmaps, within a lock of libucm: allocates nothing. */
 static void mt_memhook_ucm_unmapped(int type, struct ucm_vm_unmapped *event,
                                     void *argument)
 {
     (void)type;
-    volatile uint64_t *generations = argument;
-    uintptr_t from = (uintptr_t)event->address;
-    if (event->size == 0) {
-        return;
+    if (event->size > 0) {
+        mt_memhook_ucm_change(argument, (uintptr_t)event->address, event->size);
     }
-    uintptr_t first = from >> MT_MEMHOOK_SHIFT;
-    uintptr_t last = (from + event->size - 1) >> MT_MEMHOOK_SHIFT;
-    if (last - first >= MT_MEMHOOK_BUCKETS) {
-        last = first + MT_MEMHOOK_BUCKETS - 1;
+}
+
+/* Of fork libucm tells nothing: what is private is copied on the next write, so
+ * all generations change, before and after. */
+static volatile uint64_t *followed; /* NULL if libucm is not the monitor */
+
+static void mt_memhook_ucm_forks(void)
+{
+    volatile uint64_t *generations =
+        __atomic_load_n(&followed, __ATOMIC_ACQUIRE);
+    if (generations != NULL) {
+        mt_memhook_ucm_change(generations, 0, SIZE_MAX);
     }
-    for (uintptr_t b = first; b <= last; b++) {
-        /* pairs with the acquiring load of mt_memhook_stamp */
-        __atomic_fetch_add(&generations[b % MT_MEMHOOK_BUCKETS], 1,
-                           __ATOMIC_ACQ_REL);
-    }
+}
+
+static bool mt_memhook_ucm_follow_fork(volatile uint64_t *generations)
+{
+    static bool registered; /* for good: handlers cannot be taken back */
+    registered = registered || pthread_atfork(mt_memhook_ucm_forks,
+                                              mt_memhook_ucm_forks, NULL) == 0;
+    __atomic_store_n(&followed, generations, __ATOMIC_RELEASE);
+    return registered;
 }
 
 enum mt_status mt_memhook_ucm_open(void **library_p,
@@ -55,7 +82,7 @@ enum mt_status mt_memhook_ucm_open(void **library_p,
     }
     ucm_set_fn *set = (ucm_set_fn *)dlsym(library, "ucm_set_event_handler");
     int8_t error = -1;
-    if (set != NULL) {
+    if (set != NULL && mt_memhook_ucm_follow_fork(generations)) {
         error = set(UCM_EVENT_VM_UNMAPPED, UCM_PRIORITY,
                     mt_memhook_ucm_unmapped, (void *)generations);
     }
@@ -76,5 +103,6 @@ void mt_memhook_ucm_close(void *library, volatile uint64_t *generations)
         unset(UCM_EVENT_VM_UNMAPPED, mt_memhook_ucm_unmapped,
               (void *)generations);
     }
+    mt_memhook_ucm_follow_fork(NULL);
     dlclose(library);
 }
