@@ -307,7 +307,7 @@ func (s *Server) count(f func(*Statistics)) {
 // hand sends what the process needs. Once it has that it must stay watched, so
 // nothing may fail afterwards.
 func hand(conn *net.UnixConn, w *watched) error {
-	defer w.generations.Close() // the kernel keeps it in the map of slots
+	defer w.generations.Close()              // the kernel keeps it in the map of slots
 	err := conn.SetReadDeadline(time.Time{}) // from now on it may be silent
 	if err == nil {
 		fds := append([]int{w.generations.FD()}, w.holds...)

@@ -94,13 +94,16 @@ func ways(t *testing.T, exe string) []string {
 	return strings.Fields(string(out))
 }
 
-// counts is what one run found.
-type counts struct{ cycles, reused, hits, stale int }
+// counts is what a run of a way found.
+type counts struct {
+	way                         string
+	cycles, reused, hits, stale int
+}
 
 // unsupported is the program's exit status where the kernel lacks a call.
 const unsupported = 77
 
-// run goes a way and returns what it found, once for each rank.
+// run goes the ways and returns what each found, for each rank.
 func run(t *testing.T, n int, env []string, argv ...string) []counts {
 	t.Helper()
 	p, err := mpijob.Start(limit(n), "", mpijob.Environ(env...), argv, nil)
@@ -125,9 +128,10 @@ func parse(t *testing.T, text string) []counts {
 	var all []counts
 	for line := range strings.Lines(text) {
 		var c counts
-		if n, err := fmt.Sscanf(line, "cycles %d reused %d hits %d stale %d", &c.cycles, &c.reused, &c.hits, &c.stale); err != nil || n != 4 {
+		if n, err := fmt.Sscanf(line, "%s cycles %d reused %d hits %d stale %d", &c.way, &c.cycles, &c.reused, &c.hits, &c.stale); err != nil || n != 5 {
 			continue
 		}
+		c.way = strings.TrimSuffix(c.way, ":")
 		all = append(all, c)
 	}
 	if len(all) == 0 {
@@ -152,21 +156,21 @@ func single(t *testing.T, exe, way string, threads int, env ...string) counts {
 func most(n, of int) bool { return n >= of*9/10 }
 
 // expectFresh is what a monitor that sees a way must find.
-func expectFresh(t *testing.T, way string, c counts) {
+func expectFresh(t *testing.T, c counts) {
 	t.Helper()
 	if c.stale != 0 {
-		t.Errorf("%s: %d of %d stale", way, c.stale, c.cycles)
+		t.Errorf("%s: %d of %d stale", c.way, c.stale, c.cycles)
 	}
 	if !most(c.hits, c.cycles) || !most(c.reused, c.cycles) {
-		t.Errorf("%s proves nothing: of %d cycles %d found what was registered, and %d the address again", way, c.cycles, c.hits, c.reused)
+		t.Errorf("%s proves nothing: of %d cycles %d found what was registered, and %d the address again", c.way, c.cycles, c.hits, c.reused)
 	}
 }
 
 // expectStale is what must be found by a monitor that does not see a way.
-func expectStale(t *testing.T, way string, c counts) {
+func expectStale(t *testing.T, c counts) {
 	t.Helper()
 	if !most(c.stale, c.cycles) {
-		t.Errorf("%s: %d of %d stale: it is seen after all (the documentation says it is not), or loses nothing", way, c.stale, c.cycles)
+		t.Errorf("%s: %d of %d stale: it is seen after all (the documentation says it is not), or loses nothing", c.way, c.stale, c.cycles)
 	}
 }
 

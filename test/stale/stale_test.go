@@ -20,10 +20,10 @@ var notByKernel = []string{"file-punch-elsewhere"}
 func TestKernelMonitor(t *testing.T) {
 	socket, exe := helper(t), build(t, "gcc")
 	for _, way := range without(ways(t, exe), notByKernel...) {
-		t.Run(way, func(t *testing.T) { expectFresh(t, way, single(t, exe, way, 1, "SOCKET="+socket)) })
+		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket)) })
 	}
 	for _, way := range notByKernel {
-		t.Run(way, func(t *testing.T) { expectStale(t, way, single(t, exe, way, 1, "SOCKET="+socket)) })
+		t.Run(way, func(t *testing.T) { expectStale(t, single(t, exe, way, 1, "SOCKET="+socket)) })
 	}
 }
 
@@ -34,7 +34,7 @@ func TestControl(t *testing.T) {
 	for _, way := range ways(t, exe) {
 		t.Run(way, func(t *testing.T) {
 			n := min(cyclesOf(way), 1000)
-			expectStale(t, way, run(t, n, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
+			expectStale(t, run(t, n, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
 }
@@ -46,12 +46,12 @@ func TestLibucm(t *testing.T) {
 	exe := build(t, "gcc")
 	need(t, libucs())
 	for _, way := range byLibucm {
-		t.Run(way, func(t *testing.T) { expectFresh(t, way, single(t, exe, way, 1, "MONITOR=ucm")) })
+		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "MONITOR=ucm")) })
 	}
 	for _, way := range without(ways(t, exe), byLibucm...) {
 		t.Run(way, func(t *testing.T) {
 			n := min(cyclesOf(way), 1000)
-			expectStale(t, way, run(t, n, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
+			expectStale(t, run(t, n, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
 }
@@ -117,34 +117,36 @@ func TestMPI(t *testing.T) {
 		t.Run(mpi.Name, func(t *testing.T) {
 			need(t, mpi.Missing())
 			exe := build(t, mpi.CC, "-DSTALE_MPI=1")
-			both := []string{"munmap", "malloc", "realloc", "trim", "dontneed", "fork", "thread"}
-			for _, way := range append(both, "raw-munmap", "raw-mremap", "raw-fixed") {
-				for _, c := range job(t, mpi, exe, way, cyclesOf(way), "MONITOR=ebpf", "SOCKET="+socket) {
-					expectFresh(t, way, c)
+			both := []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread"}
+			kernel := append(both, "raw-munmap", "raw-mremap", "raw-fixed")
+			for _, c := range job(t, mpi, exe, kernel, *cycles, "MONITOR=ebpf", "SOCKET="+socket) {
+				expectFresh(t, c)
+			}
+			for _, c := range job(t, mpi, exe, both, *cycles, "MONITOR=ucm") {
+				expectFresh(t, c)
+			}
+			for _, monitor := range []string{"ebpf", "ucm"} { // large processes fork slowly
+				for _, c := range job(t, mpi, exe, []string{"fork"}, max(*cycles/20, 10), "MONITOR="+monitor, "SOCKET="+socket) {
+					expectFresh(t, c)
 				}
 			}
-			for _, way := range both {
-				for _, c := range job(t, mpi, exe, way, cyclesOf(way), "MONITOR=ucm") {
-					expectFresh(t, way+" (libucm)", c)
-				}
-			}
-			for _, c := range job(t, mpi, exe, "raw-munmap", 1000, "MONITOR=ucm") {
-				expectStale(t, "raw-munmap (libucm)", c)
+			for _, c := range job(t, mpi, exe, []string{"raw-munmap"}, 1000, "MONITOR=ucm") {
+				expectStale(t, c)
 			}
 		})
 	}
 }
 
-// job runs the program in two ranks, with UCX below the MPI.
-func job(t *testing.T, mpi mpijob.MPI, exe, way string, n int, env ...string) []counts {
+// job goes the ways in two ranks, with UCX below the MPI.
+func job(t *testing.T, mpi mpijob.MPI, exe string, ways []string, n int, env ...string) []counts {
 	t.Helper()
 	if mpi.Name == "openmpi" { // and no other: it fails without UCX
 		env = append(env, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any")
 	}
-	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, way, fmt.Sprint(n)}, Env: env}
-	c := run(t, n, nil, j.Command()...)
-	if len(c) != 2 {
-		t.Errorf("%s: counts of %d ranks", way, len(c))
+	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: env}
+	c := run(t, n*len(ways), nil, j.Command()...)
+	if len(c) != 2*len(ways) {
+		t.Errorf("%v: %d counts, not %d", ways, len(c), 2*len(ways))
 	}
 	return c
 }
@@ -163,7 +165,7 @@ func TestChildren(t *testing.T) {
 func TestExec(t *testing.T) {
 	socket, exe := helper(t), build(t, "gcc")
 	for _, way := range []string{"munmap", "raw-munmap"} {
-		expectFresh(t, way, single(t, exe, way, 1, "SOCKET="+socket, "EXEC=1"))
+		expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket, "EXEC=1"))
 	}
 }
 
@@ -197,7 +199,7 @@ func TestHelperKilled(t *testing.T) {
 	if err := program.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	expectFresh(t, "munmap after the end of the helper", parse(t, string(out))[0])
+	expectFresh(t, parse(t, string(out))[0])
 }
 
 // expectLine starts a command, waits for its first line, and returns the rest.

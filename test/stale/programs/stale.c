@@ -1,7 +1,7 @@
 /* stale: loses memory in the way named, again and again, and looks whether a
  * registration of it would be found that is not of the memory that is there.
  *
- *   stale WAY CYCLES [THREADS]     one line: cycles, reused, hits, stale
+ *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale
  *   stale --list                   the ways
  *
  * A registration is an address, the generations read before, and marks written
@@ -28,6 +28,10 @@
 #endif
 
 enum { PAGE = 4096, MAX_THREADS = 16 };
+
+/* Where the places are: below 4 GiB, for 32-bit calls, and far from all other
+ * mappings; as many bytes for each thread. */
+enum { PLACES = 0x60000000, PLACE_BYTES = 0x2000000 };
 
 void die(const char *what)
 {
@@ -100,7 +104,7 @@ static bool right(const struct place *place, const struct registration *r)
 static void use(const struct place *place, char *a, unsigned long cycle)
 {
 #if STALE_MPI
-    if (cycle % 64 == 0) {
+    if (cycle % 512 == 0) {
         int rank, size;
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
         MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -215,9 +219,9 @@ static void run(const struct way *way, unsigned long cycles, unsigned threads)
         struct worker *w = &workers[i];
         w->way = way;
         w->cycles = cycles / threads;
+        w->counts = (struct counts){0};
         w->place = (struct place){
-            /* below 4 GiB, for 32-bit calls, and far from all other mappings */
-            .base = (char *)(uintptr_t)(0x60000000 + i * 0x2000000ul),
+            .base = (char *)(uintptr_t)PLACES + i * (size_t)PLACE_BYTES,
             .bytes = 1 << 20,
             .file = -1,
             .other = -1,
@@ -236,8 +240,30 @@ static void run(const struct way *way, unsigned long cycles, unsigned threads)
         sum.hits += workers[i].counts.hits;
         sum.stale += workers[i].counts.stale;
     }
-    printf("cycles %lu reused %lu hits %lu stale %lu\n", sum.cycles, sum.reused,
-           sum.hits, sum.stale);
+    printf("%s: cycles %lu reused %lu hits %lu stale %lu\n", way->name,
+           sum.cycles, sum.reused, sum.hits, sum.stale);
+    munmap((void *)PLACES, (size_t)MAX_THREADS * PLACE_BYTES);
+}
+
+/* The ways of a list, one after the other; with zero cycles it is only read. */
+static bool run_all(const char *list, unsigned long cycles, unsigned threads)
+{
+    char names[1024];
+    if (strlen(list) >= sizeof names) {
+        return false;
+    }
+    strcpy(names, list);
+    char *rest = names;
+    for (char *name; (name = strsep(&rest, ",")) != NULL;) {
+        const struct way *way = way_named(name);
+        if (way == NULL) {
+            return false;
+        }
+        if (cycles > 0) {
+            run(way, cycles, threads);
+        }
+    }
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -246,11 +272,12 @@ int main(int argc, char **argv)
         way_named(NULL);
         return 0;
     }
-    const struct way *way = argc >= 3 ? way_named(argv[1]) : NULL;
     unsigned long cycles = argc >= 3 ? strtoul(argv[2], NULL, 10) : 0;
     unsigned long threads = argc >= 4 ? strtoul(argv[3], NULL, 10) : 1;
-    if (way == NULL || cycles == 0 || threads == 0 || threads > MAX_THREADS) {
-        fprintf(stderr, "usage: stale WAY CYCLES [THREADS], or stale --list\n");
+    if (cycles == 0 || threads == 0 || threads > MAX_THREADS ||
+        !run_all(argv[1], 0, 0)) {
+        fprintf(stderr,
+                "usage: stale WAY,... CYCLES [THREADS], or stale --list\n");
         return 2;
     }
 #if STALE_MPI
@@ -258,7 +285,7 @@ int main(int argc, char **argv)
 #endif
     choose_monitor();
     interrupt(argv);
-    run(way, cycles, (unsigned)threads);
+    run_all(argv[1], cycles, (unsigned)threads);
 #if STALE_MPI
     MPI_Finalize();
 #endif
