@@ -13,7 +13,8 @@ DESTDIR ?=
 DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
-	iproute2 util-linux git xz-utils binutils
+	iproute2 util-linux git xz-utils binutils \
+	llvm libucx0 libjemalloc2 libtcmalloc-minimal4
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -37,7 +38,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 
 .PHONY: all build command demo test check c-test generate install clean help \
 	deps-build deps-demo deps-test bench-overhead bench-report conformance realapps \
-	pass-table test-slurm test-arm64
+	pass-table test-slurm test-arm64 test-stale bench-memmon
 
 all: build
 
@@ -52,6 +53,8 @@ help:
 	@echo 'make realapps        programs of Debian, native against preloaded'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
+	@echo 'make test-stale      lose memory in every way, a million times (an hour; root)'
+	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages)'
@@ -138,6 +141,7 @@ c-test:
 
 generate:
 	$(GO) run ./internal/gen
+	$(GO) generate ./internal/memmon
 
 pass-table: deps-test build
 	$(GO) test ./test/passtable -count=1 -timeout 40m -args -table
@@ -165,6 +169,13 @@ test-arm64:
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
 	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
+
+# 0 stale registrations in a million cycles of each way to lose memory.
+test-stale: deps-test
+	$(GO) test ./test/stale -count=1 -v -timeout 6h -args -cycles 1000000
+
+bench-memmon: deps-test
+	$(GO) run ./bench/memmon
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead

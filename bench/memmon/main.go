@@ -13,13 +13,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mpitrace/mpitrace/internal/memmon"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // rounds is how often each case is run.
-const rounds = 7
+const rounds = 5
+
+// settle is how long the kernel may take to let go of the tracepoints when the
+// process before was the last one watched.
+const settle = 5 * time.Second
 
 // figures are nanoseconds: a short call, a looked-at call, mmap and munmap, a
 // look-up.
@@ -94,6 +99,7 @@ func table(exe, socket string) error {
 
 func measure(exe, socket string, beside bool, args []string) (figures, error) {
 	var f figures
+	time.Sleep(settle)
 	if beside {
 		stop, err := watchOther(exe, socket)
 		if err != nil {

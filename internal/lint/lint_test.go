@@ -32,6 +32,9 @@ var goArrows = []struct{ from, to, why string }{
 	{"internal/advise", "report", "advice is made of figures, not of tables"},
 	{"internal/launch", "report", "a job must start and end without its report"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
+	{"internal/memmon", "segment", "the monitor knows address spaces, nothing of MPI"},
+	{"internal/memmon", "internal/launch", "who starts the helper is not its business"},
+	{"internal/memmon", "report", "the monitor knows address spaces, nothing of MPI"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
 
@@ -56,6 +59,7 @@ var cMay = map[string][]string{
 	"include": {"include"},
 	"abi":     {"abi"},
 	"probe":   {"include", "probe"},
+	"memhook": {"include", "memhook"},
 	"gen":     {"include", "gen", "pmpi"},
 	"pmpi":    {"include", "probe", "abi", "gen", "pmpi"},
 }

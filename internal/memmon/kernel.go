@@ -9,100 +9,88 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// program is the loaded kernel program with its maps. Its methods are not safe
-// for concurrent use.
+// program is the kernel program with its maps. Its methods are not safe for
+// concurrent use.
 type program struct {
-	collection *ebpf.Collection
-	generation *ebpf.MapSpec // of one process
-	attached   []link.Link   // empty while nobody is watched
+	maps      map[string]*ebpf.Map
+	processes int
+	ring      bool          // requests of io_uring are seen
+	slot      *ebpf.MapSpec // generations of one process
+
+	// empty while nobody is watched
+	code     *ebpf.Collection
+	attached []link.Link
 }
 
-// load puts the program into the kernel, for at most so many processes at once.
+// load makes the maps, for at most so many processes at once, and finds out
+// whether the kernel accepts the program and will run it.
 func load(processes int) (*program, error) {
+	if err := mountTracefs(); err != nil {
+		return nil, err
+	}
 	p, err := loadWith(processes, true)
 	if errors.Is(err, btf.ErrNotFound) || errors.Is(err, ebpf.ErrNotSupported) {
 		// before Linux 6.4 there is no such tracepoint
 		p, err = loadWith(processes, false)
 	}
-	if err != nil {
-		return nil, explain(err)
-	}
-	return p, nil
+	return p, err
 }
 
 func loadWith(processes int, ring bool) (*program, error) {
+	p := &program{maps: map[string]*ebpf.Map{}, processes: processes, ring: ring}
+	if err := p.attach(); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{kernelMapSlots, kernelMapWatched, kernelMapPending, kernelMapOwners} {
+		p.maps[name] = p.code.DetachMap(name)
+	}
+	p.detach()
+	return p, nil
+}
+
+// install puts the code into the kernel, with the maps that there are already.
+// Each attachment is of code of its own: as long as a process holds an earlier
+// one, the kernel would refuse to attach the same code again.
+func (p *program) install() error {
 	spec, err := loadKernel()
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("memory monitor: %w", err)
 	}
 	for _, m := range []string{kernelMapSlots, kernelMapWatched, kernelMapPending, kernelMapOwners} {
-		spec.Maps[m].MaxEntries = uint32(processes)
+		spec.Maps[m].MaxEntries = uint32(p.processes)
 	}
-	if !ring {
+	p.slot = spec.Maps[kernelMapSlots].InnerMap.Copy()
+	if !p.ring {
 		delete(spec.Programs, kernelProgRingSubmits)
 		if err := spec.Variables[kernelVarRingIsNotSeen].Set(true); err != nil {
-			return nil, err
+			return fmt.Errorf("memory monitor: %w", err)
 		}
 	}
-	c, err := ebpf.NewCollection(spec)
+	p.code, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: p.maps})
 	if err != nil {
-		return nil, err
+		return explain(err)
 	}
-	return &program{collection: c, generation: spec.Maps[kernelMapSlots].InnerMap}, nil
+	return nil
 }
 
 // close lets go of the program; processes that are watched keep it alive.
 func (p *program) close() {
 	p.detach()
-	p.collection.Close()
-}
-
-// attach has the kernel run the program; it does nothing if it runs already.
-func (p *program) attach() error {
-	if len(p.attached) > 0 {
-		return nil
+	for _, m := range p.maps {
+		m.Close()
 	}
-	for name, prog := range p.collection.Programs {
-		l, err := link.AttachTracing(link.TracingOptions{Program: prog, AttachType: ebpf.AttachTraceRawTp})
-		if err != nil {
-			p.detach()
-			return fmt.Errorf("attach %s: %w", name, explain(err))
-		}
-		p.attached = append(p.attached, l)
-	}
-	return nil
-}
-
-func (p *program) detach() {
-	for _, l := range p.attached {
-		_ = l.Close() // closes a descriptor: there is nothing to be done about an error
-	}
-	p.attached = nil
-}
-
-// holds are the descriptors that keep the program attached.
-func (p *program) holds() ([]int, error) {
-	var fds []int
-	for _, l := range p.attached {
-		f, ok := l.(interface{ FD() int })
-		if !ok {
-			return nil, fmt.Errorf("memory monitor: a %T has no descriptor", l)
-		}
-		fds = append(fds, f.FD())
-	}
-	return fds, nil
 }
 
 // open prepares a slot for the process that will present the token, and
 // returns its generations.
 func (p *program) open(slot uint32, token uint64) (*ebpf.Map, error) {
-	m, err := ebpf.NewMap(p.generation)
+	m, err := ebpf.NewMap(p.slot)
 	if err != nil {
 		return nil, explain(err)
 	}
-	err = p.collection.Maps[kernelMapSlots].Put(slot, m)
+	err = p.maps[kernelMapSlots].Put(slot, m)
 	if err == nil {
-		err = p.collection.Maps[kernelMapPending].Put(token, slot)
+		err = p.maps[kernelMapPending].Put(token, slot)
 	}
 	if err != nil {
 		m.Close()
@@ -116,19 +104,18 @@ func (p *program) open(slot uint32, token uint64) (*ebpf.Map, error) {
 // when it takes a map out of a map, nobody can get attached to the slot any
 // more, and what owners says is final.
 func (p *program) release(slot uint32, token uint64) error {
-	maps := p.collection.Maps
-	err := missingIsFine(maps[kernelMapPending].Delete(token))
-	err = errors.Join(err, missingIsFine(maps[kernelMapSlots].Delete(slot)))
+	err := missingIsFine(p.maps[kernelMapPending].Delete(token))
+	err = errors.Join(err, missingIsFine(p.maps[kernelMapSlots].Delete(slot)))
 	var owner kernelOwner
-	if e := maps[kernelMapOwners].Lookup(slot, &owner); e != nil || owner.AddressSpace == 0 {
+	if e := p.maps[kernelMapOwners].Lookup(slot, &owner); e != nil || owner.AddressSpace == 0 {
 		return errors.Join(err, e)
 	}
 	var holder uint32
-	e := maps[kernelMapWatched].Lookup(owner.AddressSpace, &holder)
+	e := p.maps[kernelMapWatched].Lookup(owner.AddressSpace, &holder)
 	if e == nil && holder == slot {
-		e = maps[kernelMapWatched].Delete(owner.AddressSpace)
+		e = p.maps[kernelMapWatched].Delete(owner.AddressSpace)
 	}
-	return errors.Join(err, missingIsFine(e), maps[kernelMapOwners].Put(slot, kernelOwner{}))
+	return errors.Join(err, missingIsFine(e), p.maps[kernelMapOwners].Put(slot, kernelOwner{}))
 }
 
 // missingIsFine: what is to be removed was not there.

@@ -73,20 +73,14 @@ func firstDifference(committed, fresh string) string {
 // TestWithoutRing: on kernels without the tracepoint of io_uring the program is
 // loaded without it.
 func TestWithoutRing(t *testing.T) {
+	needMonitor(t, mountTracefs())
 	p, err := loadWith(4, false)
-	needMonitor(t, explainIfAny(err))
+	needMonitor(t, err)
 	defer p.close()
 	if err := p.attach(); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.attached) != 2 {
-		t.Errorf("%d programs attached, not 2", len(p.attached))
+	if n := len(p.attached); n < 2*10 || n%2 != 0 {
+		t.Errorf("attached to %d tracepoints, not to the begin and the end of each call", n)
 	}
-}
-
-func explainIfAny(err error) error {
-	if err == nil {
-		return nil
-	}
-	return explain(err)
 }

@@ -95,12 +95,6 @@ func New(options Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// whether the kernel will run it is better known now than later
-	if err := p.attach(); err != nil {
-		p.close()
-		return nil, err
-	}
-	p.detach()
 	l, err := listen(o.Socket, o.Mode)
 	if err != nil {
 		p.close()
@@ -247,7 +241,7 @@ func (s *Server) watch(conn *net.UnixConn) (*watched, error) {
 		who.end.Close()
 		return nil, s.refuse(conn, err)
 	}
-	if err := hand(conn, w); err != nil {
+	if err := hand(conn, w, s.options.Timeout); err != nil {
 		who.end.Close()
 		w.close(s)
 		return nil, s.refuse(conn, err)
@@ -259,7 +253,7 @@ func (s *Server) watch(conn *net.UnixConn) (*watched, error) {
 // readRequest expects a request to be watched. Descriptors that came with it
 // are closed by the kernel, as nothing is provided to receive them.
 func (s *Server) readRequest(conn *net.UnixConn) error {
-	if err := conn.SetDeadline(time.Now().Add(s.options.Timeout)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(s.options.Timeout)); err != nil {
 		return &refusal{resultFailed, err}
 	}
 	b := make([]byte, requestBytes+1)
@@ -294,6 +288,7 @@ func (s *Server) refuse(conn *net.UnixConn, err error) error {
 			c.Failed++
 		}
 	})
+	_ = conn.SetWriteDeadline(time.Now().Add(s.options.Timeout))
 	_, _ = conn.Write(answer{result: r.result}.encode()) // it may be gone: then nobody misses the answer
 	return err
 }
@@ -306,11 +301,15 @@ func (s *Server) count(f func(*Statistics)) {
 
 // hand sends what the process needs. Once it has that it must stay watched, so
 // nothing may fail afterwards.
-func hand(conn *net.UnixConn, w *watched) error {
-	defer w.generations.Close()              // the kernel keeps it in the map of slots
+func hand(conn *net.UnixConn, w *watched, timeout time.Duration) error {
+	defer w.generations.Close() // the kernel keeps it in the map of slots
+	defer w.hold.Close()
 	err := conn.SetReadDeadline(time.Time{}) // from now on it may be silent
 	if err == nil {
-		fds := append([]int{w.generations.FD()}, w.holds...)
+		err = conn.SetWriteDeadline(time.Now().Add(timeout))
+	}
+	if err == nil {
+		fds := []int{w.generations.FD(), int(w.hold.Fd())}
 		_, _, err = conn.WriteMsgUnix(answer{resultOK, w.token, len(fds)}.encode(), unix.UnixRights(fds...), nil)
 	}
 	if err != nil {

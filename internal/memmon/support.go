@@ -25,16 +25,20 @@ func (e *NotSupportedError) Error() string {
 // Unwrap is the error of the kernel or of the loader.
 func (e *NotSupportedError) Unwrap() error { return e.Err }
 
+const needKernel = "Linux 5.15 or newer is needed, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
+
 // explain turns an error of loading or attaching into one that says what to do.
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return &NotSupportedError{"no permission to load BPF programs", "run as root, or grant CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep mpitrace)", err}
-	case errors.Is(err, btf.ErrNotSupported) || errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+		return &NotSupportedError{"a tracepoint is missing", needKernel, err}
+	case errors.Is(err, btf.ErrNotSupported):
 		return &NotSupportedError{"the kernel does not describe its types", "it must be built with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)", err}
 	case errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, unix.ENOSYS) || errors.As(err, &verifier):
-		return &NotSupportedError{"the kernel refuses the program", "Linux 5.11 or newer is needed, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS", err}
+		return &NotSupportedError{"the kernel refuses the program", needKernel, err}
 	}
 	return fmt.Errorf("memory monitor: %w", err)
 }

@@ -19,7 +19,7 @@ type watched struct {
 	slot        uint32
 	token       uint64
 	generations *ebpf.Map
-	holds       []int // descriptors of the program: valid while the slot is taken
+	hold        *os.File // keeps the program attached
 }
 
 // newWatched takes a slot for a process.
@@ -55,13 +55,16 @@ func (s *Server) newWatched(who peer) (*watched, error) {
 func (s *Server) open(w *watched) error {
 	err := s.program.attach()
 	if err == nil {
-		w.holds, err = s.program.holds()
+		w.hold, err = s.program.hold()
 	}
 	if err == nil {
 		w.slot = s.free[len(s.free)-1]
 		w.generations, err = s.program.open(w.slot, w.token)
 	}
 	if err != nil {
+		if w.hold != nil {
+			w.hold.Close()
+		}
 		s.idle()
 	}
 	return err

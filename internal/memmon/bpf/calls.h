@@ -1,5 +1,7 @@
 /* calls.h: the system calls that can take memory away, by architecture, and
- * the values of their arguments that matter. */
+ * the values of their arguments that matter. The loader attaches to the
+ * tracepoints of the same calls (attach.go), which do not fire for 32-bit calls
+ * in a 64-bit process. */
 #ifndef MPITRACE_MEMMON_CALLS_H
 #define MPITRACE_MEMMON_CALLS_H
 
@@ -24,30 +26,6 @@ enum {
     CALL_FALLOCATE = 285,
 };
 
-/* The same by "int 0x80", which 64-bit programs may use too; two numbers are
- * those of 64-bit calls in the list above. */
-#define COMPAT_CASES                                                         \
-    case 5:   /* open */                                                     \
-    case 8:   /* creat */                                                    \
-    case 45:  /* brk */                                                      \
-    case 90:  /* mmap with its arguments in memory */                        \
-    case 91:  /* munmap */                                                   \
-    case 92:  /* truncate */                                                 \
-    case 93:  /* ftruncate */                                                \
-    case 117: /* ipc: shmat and shmdt */                                     \
-    case 120: /* clone */                                                    \
-    case 163: /* mremap */                                                   \
-    case 192: /* mmap2 */                                                    \
-    case 193: /* truncate64 */                                               \
-    case 194: /* ftruncate64 */                                              \
-    case 219: /* madvise */                                                  \
-    case 295: /* openat */                                                   \
-    case 324: /* fallocate */                                                \
-    case 397: /* shmat */                                                    \
-    case 398: /* shmdt */
-
-enum { CALL_X32 = 0x40000000 }; /* a bit of the number: 32-bit pointers */
-
 #elif defined(__TARGET_ARCH_arm64)
 
 enum {
@@ -65,10 +43,6 @@ enum {
     CALL_MADVISE = 233,
     CALL_REMAP_FILE_PAGES = 234,
 };
-
-#define COMPAT_CASES /* a 64-bit process has no 32-bit calls */
-
-enum { CALL_X32 = 0 };
 
 #endif
 

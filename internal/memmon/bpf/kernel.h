@@ -25,17 +25,14 @@ static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static long (*const read_user)(void *to, uint32_t bytes,
                                const void *from) = (void *)112;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static const struct pt_regs *(*const task_registers)(struct task_struct *) =
+    (void *)175;
 
 struct mm_struct {
     unsigned long brk;
 } KERNEL;
 
-struct thread_info {
-    uint32_t status; /* x86 only */
-} KERNEL;
-
 struct task_struct {
-    struct thread_info thread_info;
     struct mm_struct *mm;
 } KERNEL;
 

@@ -1,6 +1,7 @@
-/* memmon.bpf.c: runs in the kernel at the begin and the end of every system
- * call, in the calling thread. When a watched process is about to lose memory,
- * and again when it has lost it, the generations of the addresses change.
+/* memmon.bpf.c: runs in the kernel at the begin and the end of the system calls
+ * that can take memory away, in the calling thread. When a watched process is
+ * about to lose memory, and again when it has lost it, the generations of the
+ * addresses change.
  *
  * What is watched is an address space (mm_struct), not a process id: threads,
  * children of vfork and kernel workers of io_uring share it, a new program
@@ -184,8 +185,8 @@ static bool truncates(const struct pt_regs *regs)
            (flags & OPEN_TRUNCATE) != 0;
 }
 
-/* Calls that take away the range they name. True if it was one. */
-static bool seen_range(struct mt_memmon_slot *s, const struct pt_regs *regs,
+/* Calls that take away the range they name. */
+static void seen_range(struct mt_memmon_slot *s, const struct pt_regs *regs,
                        uint32_t call)
 {
     uint64_t from = ARGUMENT_0(regs), bytes = ARGUMENT_1(regs);
@@ -193,25 +194,24 @@ static bool seen_range(struct mt_memmon_slot *s, const struct pt_regs *regs,
     case CALL_MUNMAP:
     case CALL_REMAP_FILE_PAGES:
         change(s, from, bytes);
-        return true;
+        break;
     case CALL_MADVISE:
         if (!keeps_memory((uint32_t)ARGUMENT_2(regs))) {
             change(s, from, bytes);
         }
-        return true;
+        break;
     case CALL_MMAP:
         if ((ARGUMENT_3(regs) & MAPPING_FIXED) != 0) {
             change_replaced(s, from, bytes);
         }
-        return true;
+        break;
     case CALL_MREMAP:
         change_replaced(s, from, bytes);
         if ((ARGUMENT_3(regs) & REMAPPING_FIXED) != 0) {
             change_replaced(s, ARGUMENT_4(regs), ARGUMENT_2(regs));
         }
-        return true;
+        break;
     }
-    return false;
 }
 
 /* Calls of which it is not known here which addresses they concern: copies on
@@ -250,49 +250,6 @@ static bool takes_somewhere(const struct pt_regs *regs, uint32_t call)
     return false;
 }
 
-/* Most system calls end here: a few comparisons. */
-static bool may_take_memory(uint32_t call)
-{
-    switch (call) {
-#ifdef __TARGET_ARCH_x86
-    case CALL_OPEN:
-    case CALL_FORK:
-    case CALL_CREAT:
-#endif
-    case CALL_MMAP:
-    case CALL_MUNMAP:
-    case CALL_BRK:
-    case CALL_MREMAP:
-    case CALL_MADVISE:
-    case CALL_SHMAT:
-    case CALL_CLONE:
-    case CALL_SHMDT:
-    case CALL_TRUNCATE:
-    case CALL_FTRUNCATE:
-    case CALL_REMAP_FILE_PAGES:
-    case CALL_OPENAT:
-    case CALL_FALLOCATE:
-    case CALL_IO_URING_ENTER:
-    case CALL_CLONE3:
-    case CALL_OPENAT2:
-    case CALL_PROCESS_MADVISE:
-    COMPAT_CASES
-        return true;
-    }
-    return false;
-}
-
-static bool is_compat(const struct task_struct *task)
-{
-#ifdef __TARGET_ARCH_x86
-    enum { TS_COMPAT = 2 };
-    return (task->thread_info.status & TS_COMPAT) != 0;
-#else
-    (void)task;
-    return false;
-#endif
-}
-
 /* The calling process wants to be watched. A token counts once; an address
  * space that is watched already, by another copy of the library, stays as it
  * is: the process then finds that its generations do not change. */
@@ -312,26 +269,23 @@ static void attach(struct mm_struct *mm, uint64_t token)
     map_update(&owners, &slot, &owner, 0);
 }
 
-static __attribute__((always_inline)) void seen(const struct pt_regs *regs,
-                                                bool entering)
+static __attribute__((always_inline)) void seen(bool entering)
 {
-    uint32_t call = CALL_NUMBER(regs) & ~(uint32_t)CALL_X32;
-    if (!may_take_memory(call)) {
-        return;
-    }
     struct task_struct *task = current_task();
+    const struct pt_regs *regs = task_registers(task);
+    uint32_t call = CALL_NUMBER(regs);
     struct mm_struct *mm = task->mm;
-    uint32_t index = 0;
-    struct mt_memmon_slot *s = slot_of(mm, &index);
     if (entering && call == CALL_MADVISE &&
         (uint32_t)ARGUMENT_2(regs) == MT_MEMMON_ATTACH) {
         attach(mm, ARGUMENT_0(regs));
         return;
     }
+    uint32_t index = 0;
+    struct mt_memmon_slot *s = slot_of(mm, &index);
     if (s == NULL) {
         return;
     }
-    if (is_compat(task) || takes_somewhere(regs, call)) {
+    if (takes_somewhere(regs, call)) {
         change_all(s);
     } else if (call == CALL_BRK) {
         seen_brk(s, index, mm, ARGUMENT_0(regs), entering);
@@ -340,17 +294,20 @@ static __attribute__((always_inline)) void seen(const struct pt_regs *regs,
     }
 }
 
-SECTION("tp_btf/sys_enter")
-int call_begins(uint64_t *context)
+/* Attached to the tracepoints of the calls in calls.h, by the loader. */
+SECTION("tracepoint/begin")
+int call_begins(void *context)
 {
-    seen((const struct pt_regs *)context[0], true);
+    (void)context;
+    seen(true);
     return 0;
 }
 
-SECTION("tp_btf/sys_exit")
-int call_ends(uint64_t *context)
+SECTION("tracepoint/end")
+int call_ends(void *context)
 {
-    seen((const struct pt_regs *)context[0], false);
+    (void)context;
+    seen(false);
     return 0;
 }
 
