@@ -21,7 +21,8 @@ memory at an address is unmapped, moved or replaced, and hand the counts to the
 process. With them a registration of memory can be kept and used again safely.
 docs/memory-monitor.md says what is seen and what it costs.
 
-Run it as root, or with CAP_BPF and CAP_PERFMON, once on each node. It ends with
+Run it as root, or with CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH, once on
+each node. It ends with
 SIGINT or SIGTERM; processes that are watched stay watched until they end.`,
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.NoArgs,

@@ -26,8 +26,12 @@ const tracefs = "/sys/kernel/tracing"
 
 // mountTracefs sees to it that the tracepoints can be found by name.
 func mountTracefs() error {
-	if _, err := os.Stat(tracefs + "/events"); err == nil {
+	_, err := os.Stat(tracefs + "/events")
+	if err == nil {
 		return nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return &NotSupportedError{tracefs + " may not be read", needPrivilege, err}
 	}
 	if err := unix.Mount("nodev", tracefs, "tracefs", 0, ""); err != nil {
 		return &NotSupportedError{"tracefs is not mounted", "as root: mount -t tracefs nodev " + tracefs, err}

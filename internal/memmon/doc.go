@@ -9,7 +9,7 @@
 //	}
 //	return server.Serve(ctx)
 //
-// It wants CAP_BPF and CAP_PERFMON, or root; the processes want nothing. A
+// It wants root, or three capabilities; the processes want nothing. A
 // process that is watched stays watched when the server ends: it holds what
 // keeps the kernel program attached. While nobody is watched, no system call of
 // the machine is slower.

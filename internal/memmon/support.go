@@ -25,14 +25,18 @@ func (e *NotSupportedError) Error() string {
 // Unwrap is the error of the kernel or of the loader.
 func (e *NotSupportedError) Unwrap() error { return e.Err }
 
-const needKernel = "Linux 5.15 or newer is needed, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
+// What mends most errors.
+const (
+	needPrivilege = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH (setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep mpitrace)"
+	needKernel    = "Linux 5.15 or newer is needed, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
+)
 
 // explain turns an error of loading or attaching into one that says what to do.
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
-		return &NotSupportedError{"no permission to load BPF programs", "run as root, or grant CAP_BPF and CAP_PERFMON (setcap cap_bpf,cap_perfmon+ep mpitrace)", err}
+		return &NotSupportedError{"no permission to load BPF programs", needPrivilege, err}
 	case errors.Is(err, fs.ErrNotExist):
 		return &NotSupportedError{"a tracepoint is missing", needKernel, err}
 	case errors.Is(err, btf.ErrNotSupported):

@@ -174,16 +174,37 @@ func TestExec(t *testing.T) {
 	}
 }
 
+// unshared are the words in front of a command that runs it in a process
+// namespace of its own.
+var unshared = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+
+// TestNamespaces: processes are recognised wherever they, or the helper, run.
+func TestNamespaces(t *testing.T) {
+	need(t, mpijob.Tools("util-linux", "unshare"))
+	socket, exe := helper(t), build(t, "gcc")
+	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, append(unshared, exe, "munmap", "1000")...)[0])
+	_, socket = command(t, unshared...)
+	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, exe, "munmap", "1000")[0])
+}
+
+// command starts mpitrace memmon, with words in front of it.
+func command(t *testing.T, front ...string) (server *exec.Cmd, socket string) {
+	t.Helper()
+	dir := t.TempDir()
+	socket, mpitrace := filepath.Join(dir, "memmon.sock"), filepath.Join(dir, "mpitrace")
+	if out, err := exec.Command("go", "build", "-o", mpitrace, "../../cmd/mpitrace").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	words := append(slices.Clone(front), mpitrace, "memmon", "--socket", socket)
+	server = exec.Command(words[0], words[1:]...)
+	expectLine(t, server, "mpitrace: memory monitor at "+socket)
+	return server, socket
+}
+
 // TestHelperKilled: who is watched stays watched when the helper is killed.
 func TestHelperKilled(t *testing.T) {
 	helper(t) // skips where it cannot be; nobody asks this one
-	dir := t.TempDir()
-	socket, command := filepath.Join(dir, "memmon.sock"), filepath.Join(dir, "mpitrace")
-	if out, err := exec.Command("go", "build", "-o", command, "../../cmd/mpitrace").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	server := exec.Command(command, "memmon", "--socket", socket)
-	expectLine(t, server, "mpitrace: memory monitor at "+socket)
+	server, socket := command(t)
 	exe := build(t, "gcc")
 	program := exec.Command(exe, "munmap", "1000")
 	program.Env = append(os.Environ(), "SOCKET="+socket, "WAIT=1")
