@@ -54,7 +54,8 @@ static enum mt_status mt_memhook_wipe_on_fork(struct mt_memhook_why *why)
 static bool mt_memhook_works(const volatile uint64_t *generations, bool raw)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *probe = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *probe =
+        mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (probe == MAP_FAILED) {
         return false;
     }
@@ -141,11 +142,12 @@ static void mt_memhook_say(const struct mt_memhook_options *options,
     options->say(options->argument, line);
 }
 
-static enum mt_status mt_memhook_choose(const struct mt_memhook_options *options)
+static enum mt_status
+mt_memhook_choose(const struct mt_memhook_options *options)
 {
     struct mt_memhook_why ebpf = {"kernel monitor not wanted"};
     struct mt_memhook_why ucm = {"libucm not wanted"};
-    unsigned timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : 1000;
+    unsigned timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : 2000;
     uint64_t deadline = mt_memhook_now_ns() + timeout_ms * UINT64_C(1000000);
     const char *socket =
         options->socket != NULL ? options->socket : MT_MEMMON_SOCKET;

@@ -9,8 +9,8 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// program is the kernel program with its maps. Its methods are not safe for
-// concurrent use.
+// program is the kernel program with its maps. Only open and release, of
+// different slots, may be called at the same time as others.
 type program struct {
 	maps      map[string]*ebpf.Map
 	processes int
@@ -82,7 +82,7 @@ func (p *program) close() {
 }
 
 // open prepares a slot for the process that will present the token, and
-// returns its generations.
+// returns its generations. After an error the slot wants to be released.
 func (p *program) open(slot uint32, token uint64) (*ebpf.Map, error) {
 	m, err := ebpf.NewMap(p.slot)
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *program) open(slot uint32, token uint64) (*ebpf.Map, error) {
 	}
 	if err != nil {
 		m.Close()
-		return nil, errors.Join(fmt.Errorf("memory monitor: slot %d: %w", slot, err), p.release(slot, token))
+		return nil, fmt.Errorf("memory monitor: slot %d: %w", slot, err)
 	}
 	return m, nil
 }

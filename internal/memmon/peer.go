@@ -1,6 +1,7 @@
 package memmon
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -29,15 +30,20 @@ func peerOf(conn *net.UnixConn) (peer, error) {
 	}
 	var cred *unix.Ucred
 	fd := -1
-	var credErr, pidErr error
+	var credErr error
 	err = raw.Control(func(s uintptr) {
 		cred, credErr = unix.GetsockoptUcred(int(s), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		fd, pidErr = unix.GetsockoptInt(int(s), unix.SOL_SOCKET, soPeerPidfd)
+		if n, err := unix.GetsockoptInt(int(s), unix.SOL_SOCKET, soPeerPidfd); err == nil {
+			fd = n
+		}
 	})
-	if err != nil || credErr != nil {
-		return peer{}, fmt.Errorf("credentials of a process: %v%v", err, credErr)
+	if err = errors.Join(err, credErr); err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return peer{}, fmt.Errorf("credentials of a process: %w", err)
 	}
-	if pidErr != nil {
+	if fd < 0 {
 		fd, err = unix.PidfdOpen(int(cred.Pid), 0)
 		if err != nil {
 			return peer{}, fmt.Errorf("process %d: %w (0 is one of a process namespace that is not visible here: start the helper outside)", cred.Pid, err)

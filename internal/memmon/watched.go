@@ -22,7 +22,7 @@ type watched struct {
 	hold        *os.File // keeps the program attached
 }
 
-// newWatched takes a slot for a process.
+// newWatched takes a slot for a process and has the kernel expect it.
 func (s *Server) newWatched(who peer) (*watched, error) {
 	if s.options.Users != nil && who.uid != uint32(os.Geteuid()) && !slices.Contains(s.options.Users, who.uid) {
 		return nil, &refusal{resultRefused, fmt.Errorf("process %d is of user %d, who is not served", who.pid, who.uid)}
@@ -32,42 +32,47 @@ func (s *Server) newWatched(who peer) (*watched, error) {
 		return nil, &refusal{resultFailed, err}
 	}
 	w := &watched{peer: who, token: binary.NativeEndian.Uint64(random[:])}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		return nil, &refusal{resultFailed, errors.New("the helper is ending")}
-	case len(s.free) == 0:
-		return nil, &refusal{resultFull, fmt.Errorf("%d processes are watched, no more can be", s.options.Processes)}
-	case s.users[who.uid] >= s.options.PerUser:
-		return nil, &refusal{resultFull, fmt.Errorf("%d processes of user %d are watched, no more may be", s.options.PerUser, who.uid)}
+	if err := s.reserve(w); err != nil {
+		return nil, err
 	}
-	if err := s.open(w); err != nil {
+	// not under the lock: the kernel waits for running programs, and may do so
+	// for many processes at once
+	generations, err := s.program.open(w.slot, w.token)
+	if err != nil {
+		w.hold.Close()
+		w.close(s)
 		return nil, &refusal{resultFailed, err}
 	}
-	s.free = s.free[:len(s.free)-1]
-	s.users[who.uid]++
-	s.stats.Watched++
+	w.generations = generations
 	return w, nil
 }
 
-// open has the kernel expect the process; the lock is held.
-func (s *Server) open(w *watched) error {
+// reserve takes a slot and a hold on the program, which runs from now on.
+func (s *Server) reserve(w *watched) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uid := w.peer.uid
+	switch {
+	case s.closed:
+		return &refusal{resultFailed, errors.New("the helper is ending")}
+	case len(s.free) == 0:
+		return &refusal{resultFull, fmt.Errorf("%d processes are watched, no more can be", s.options.Processes)}
+	case s.users[uid] >= s.options.PerUser:
+		return &refusal{resultFull, fmt.Errorf("%d processes of user %d are watched, no more may be", s.options.PerUser, uid)}
+	}
 	err := s.program.attach()
 	if err == nil {
 		w.hold, err = s.program.hold()
 	}
-	if err == nil {
-		w.slot = s.free[len(s.free)-1]
-		w.generations, err = s.program.open(w.slot, w.token)
-	}
 	if err != nil {
-		if w.hold != nil {
-			w.hold.Close()
-		}
 		s.idle()
+		return &refusal{resultFailed, err}
 	}
-	return err
+	w.slot = s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	s.users[uid]++
+	s.stats.Watched++
+	return nil
 }
 
 // idle detaches the program when nobody is watched; the lock is held.
@@ -116,6 +121,7 @@ func detaches(conn *net.UnixConn) bool {
 
 // close gives the slot back.
 func (w *watched) close(s *Server) {
+	err := s.program.release(w.slot, w.token) // as open, not under the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.users[w.peer.uid]--
@@ -123,7 +129,7 @@ func (w *watched) close(s *Server) {
 		delete(s.users, w.peer.uid)
 	}
 	s.stats.Watched--
-	if err := s.program.release(w.slot, w.token); err != nil {
+	if err != nil {
 		// the slot may still be in use: it is not given to anybody else
 		s.options.Log.Error("memory monitor: slot lost", "slot", w.slot, "error", err)
 	} else {
