@@ -21,7 +21,8 @@ DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
 	prometheus prometheus-node-exporter systemd \
 	bash-completion zsh fish man-db mandoc \
-	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler
+	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler \
+	llvm libucx0 libjemalloc2 libtcmalloc-minimal4
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
@@ -45,8 +46,8 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-regcache bench-report bench-top \
-	bench-agent conformance realapps findings \
-	pass-table test-slurm test-arm64
+	bench-agent bench-memmon conformance realapps findings \
+	pass-table test-slurm test-arm64 test-stale
 
 all: build
 
@@ -62,6 +63,8 @@ help:
 	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
+	@echo 'make test-stale      lose memory in every way, a million times (an hour; root)'
+	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
@@ -165,6 +168,7 @@ c-test:
 
 generate:
 	$(GO) run ./internal/gen
+	$(GO) generate ./internal/memmon
 
 pass-table: deps-test build
 	$(GO) test ./test/passtable -count=1 -timeout 40m -args -table
@@ -194,6 +198,13 @@ test-arm64:
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
 	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
+
+# 0 stale registrations in a million cycles of each way to lose memory.
+test-stale: deps-test
+	$(GO) test ./test/stale -count=1 -v -timeout 6h -args -cycles 1000000
+
+bench-memmon: deps-test
+	$(GO) run ./bench/memmon
 
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead

@@ -79,6 +79,7 @@ func subcommands() []*cobra.Command {
 		newAgentCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
+		newMemmonCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),
 	}

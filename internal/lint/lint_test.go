@@ -48,6 +48,9 @@ var goArrows = []struct{ from, to, why string }{
 	{"internal/top", "internal/launch", "watching a job needs no launcher"},
 	{"report", "internal/top", "a report is made where there is no terminal"},
 	{"internal/symbols", "segment", "symbols know modules and addresses, not where they were stored"},
+	{"internal/memmon", "segment", "the monitor knows address spaces, nothing of MPI"},
+	{"internal/memmon", "internal/launch", "who starts the helper is not its business"},
+	{"internal/memmon", "report", "the monitor knows address spaces, nothing of MPI"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
 
@@ -76,6 +79,7 @@ var cMay = map[string][]string{
 	"pmpi":     {"include", "probe", "abi", "gen", "pmpi"},
 	"otf2":     {"otf2"},
 	"regcache": {"include", "regcache"},
+	"memhook":  {"include", "memhook"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
