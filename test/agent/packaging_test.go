@@ -136,33 +136,36 @@ func TestDashboard(t *testing.T) {
 	promtool(t, "check", "rules", file)
 }
 
-// unit is the systemd unit, with the program that is tested.
-func unit(t *testing.T) (path, text string) {
+// unit is a systemd unit, with the program that is tested.
+func unit(t *testing.T, name string) (path, text string) {
 	t.Helper()
-	data, err := os.ReadFile(packaging + "systemd/mpitrace-agent.service")
+	data, err := os.ReadFile(packaging + "systemd/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text = strings.Replace(string(data), "/usr/bin/mpitrace", mpitrace, 1)
-	path = filepath.Join(t.TempDir(), "mpitrace-agent.service")
+	path = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return path, text
 }
 
-// exposureMost is what systemd-analyze may give the unit: 3.0. It counts that the
-// agent is root, sees all processes and has a network, which it needs.
+// exposureMost is what systemd-analyze may give a unit: 3.0. It counts that the
+// agent is root, sees all processes and has a network, which it needs; and that
+// the memory monitor loads programs into the kernel.
 const exposureMost = "30"
 
-// TestUnit: systemd has nothing to say against the unit.
+// TestUnit: systemd has nothing to say against the units.
 func TestUnit(t *testing.T) {
 	mpijob.Need(t, mpijob.Tools("systemd", "systemd-analyze"))
-	path, _ := unit(t)
-	for _, args := range [][]string{{"verify", "--man=no", path}, {"security", "--offline=true", "--no-pager", "--threshold=" + exposureMost, path}} {
-		out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
-		if err != nil || args[0] == "verify" && len(out) > 0 {
-			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+	for _, name := range []string{"mpitrace-agent.service", "mpitrace-memmon.service"} {
+		path, _ := unit(t, name)
+		for _, args := range [][]string{{"verify", "--man=no", path}, {"security", "--offline=true", "--no-pager", "--threshold=" + exposureMost, path}} {
+			out, err := exec.Command("systemd-analyze", args...).CombinedOutput()
+			if err != nil || args[0] == "verify" && len(out) > 0 {
+				t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+			}
 		}
 	}
 }
@@ -174,7 +177,7 @@ func TestCapabilities(t *testing.T) {
 		mpijob.Need(t, mpijob.Missing("the right to act as other users", "run this test as root"))
 	}
 	mpijob.Need(t, mpijob.Tools("util-linux", "setpriv"))
-	_, text := unit(t)
+	_, text := unit(t, "mpitrace-agent.service")
 	_, after, _ := strings.Cut(text, "\nCapabilityBoundingSet=")
 	line, _, _ := strings.Cut(after, "\n")
 	rights := "-all"
