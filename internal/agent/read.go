@@ -151,7 +151,7 @@ func (k *keeper) apply(h *held, l look) {
 	if moved != (exporter.Counters{}) {
 		h.moved = now
 	}
-	counters := h.process.Counters
+	counters, busy := h.process.Counters, h.process.BusyNS
 	j.total.Add(&growth)
 	total := k.total(h.uid)
 	if h.good || !h.old {
@@ -162,6 +162,9 @@ func (k *keeper) apply(h *held, l look) {
 	}
 	h.process, h.good = l.process, true
 	h.process.Counters = counters
+	if l.process.State != exporter.StateRunning {
+		h.process.BusyNS = max(busy, l.process.BusyNS) // also of the call that it died in
+	}
 	j.learn(&l.header)
 }
 
