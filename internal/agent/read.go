@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -112,7 +111,7 @@ func (h *toRead) look(uptimeNS uint64) look {
 		s, err := segment.ReadOpen(h.name, h.file, exporter.CounterSections...)
 		if err != nil {
 			l.bytes += segment.SectionsOffset
-			l.alive, l.err = livesByName(filepath.Base(h.name)), err
+			l.alive, l.err = segment.AliveByName(h.name), err
 			return l
 		}
 		l.bytes += int64(s.UsedBytes())
