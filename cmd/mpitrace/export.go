@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 
@@ -74,11 +75,12 @@ func runExport(ctx context.Context, name string, o export.Options, stderr io.Wri
 		return fmt.Errorf("where is this program: %w", err)
 	}
 	done, err := export.Run(ctx, path, o)
+	var exists *fs.PathError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted: nothing was written")
-	case errors.Is(err, os.ErrExist):
-		return fmt.Errorf("%w: --force replaces it", err)
+	case errors.As(err, &exists) && errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s exists already: remove it, choose another name with -o, or replace it with --force", exists.Path)
 	case err != nil:
 		return err
 	}
