@@ -69,7 +69,7 @@ func (o *adviseOptions) run(name string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if said != "" {
-		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
+		say(stderr, "this is "+said)
 	}
 	if options.Costs, err = o.priced(stderr); err != nil {
 		return err
@@ -78,9 +78,7 @@ func (o *adviseOptions) run(name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, problem := range r.Problems {
-		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(problem))
-	}
+	say(stderr, r.Problems...)
 	result := advise.Advise(r.AdviceInput())
 	if o.json {
 		return result.WriteJSON(stdout)

@@ -68,7 +68,7 @@ func runExport(ctx context.Context, name string, o export.Options, stderr io.Wri
 		return err
 	}
 	if said != "" {
-		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
+		say(stderr, "this is "+said)
 	}
 	o.Version = programVersion()
 	if o.Executable, err = os.Executable(); err != nil {
@@ -84,8 +84,6 @@ func runExport(ctx context.Context, name string, o export.Options, stderr io.Wri
 	case err != nil:
 		return err
 	}
-	for _, line := range done.Lines() {
-		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(line))
-	}
+	say(stderr, done.Lines()...)
 	return nil
 }
