@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/mpitrace/mpitrace/internal/advise"
@@ -102,8 +103,11 @@ func (o *adviseOptions) priced(stderr io.Writer) (*reusetrack.Costs, error) {
 	case o.saveCosts == "":
 		return costs, nil
 	}
-	file, err := os.Create(o.saveCosts)
-	if err != nil {
+	file, err := os.OpenFile(o.saveCosts, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("--save-costs: %s exists already: remove it or choose another name", o.saveCosts)
+	case err != nil:
 		return nil, fmt.Errorf("--save-costs: %w", err)
 	}
 	return costs, errors.Join(costs.WriteJSON(file), file.Close())
