@@ -37,20 +37,21 @@ var tableKinds = [tableArrivals]uint32{
 	segment.SectionKindModules, segment.SectionKindStacks, segment.SectionKindPhases,
 }
 
-// CounterSections are the sections that CountersOf needs.
+// CounterSections are the sections that ProcessOf needs.
 var CounterSections = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindReuse, segment.SectionKindArrivalClasses}
 
 // ErrImplausible is wrapped by errors about figures that no process can have.
 var ErrImplausible = errors.New("impossible figures")
 
-// CountersOf adds up what a segment holds. uptimeNS is how long the machine has
-// run: a segment that claims more time, or more than a call a nanosecond, is
-// refused, so that nobody's file can make a sum overflow.
-func CountersOf(s *segment.Segment, uptimeNS uint64) (Counters, error) {
-	var c Counters
+// countersOf adds up what a segment holds; busy is the MPI time of each shard.
+// uptimeNS is how long the machine has run: a segment that claims more time, or
+// more than a call a nanosecond, is refused, so that nobody's file can make a
+// sum overflow.
+func countersOf(s *segment.Segment, uptimeNS uint64) (c Counters, busy map[uint32]uint64, err error) {
+	busy = map[uint32]uint64{}
 	h := &s.Header
 	var own float64
-	s.EachSite(func(_ uint32, site *segment.RawSite) {
+	s.EachSite(func(shard uint32, site *segment.RawSite) {
 		f := functionOf(segment.Call(site.Call))
 		ns := h.NS(site.Ticks)
 		grow(&c.Calls[f.operation], site.Calls)
@@ -59,6 +60,7 @@ func CountersOf(s *segment.Segment, uptimeNS uint64) (Counters, error) {
 		grow(&c.BlockedNS, h.NS(site.BlockedTicks))
 		if site.Flags&segment.SiteFlagCallback == 0 && !f.setup {
 			grow(&c.MPINS, ns)
+			busy[shard] += ns
 		}
 		if f.message {
 			own += float64(site.Calls) * h.OwnMessageNS
@@ -76,7 +78,7 @@ func CountersOf(s *segment.Segment, uptimeNS uint64) (Counters, error) {
 	}
 	c.addDropped(s)
 	c.addReuse(s)
-	return c, c.check(s, uptimeNS)
+	return c, busy, c.check(s, uptimeNS)
 }
 
 func (c *Counters) addDropped(s *segment.Segment) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +58,7 @@ func TestCounters(t *testing.T) {
 	w := synth.Job{ID: "j", Ranks: 9, Sampled: true}.Segment(4)
 	w.Threads[0].RequestsDropped = 5
 	s := parse(t, w)
-	c, err := CountersOf(s, hourNS)
+	c, _, err := countersOf(s, hourNS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +83,35 @@ func TestCounters(t *testing.T) {
 	}
 	if ms := c.OverheadNS / 1e6; ms < 2 || ms > 10 {
 		t.Errorf("overhead of %d ms for %d calls of some 20 ns", ms, c.Calls[operationCount-1])
+	}
+}
+
+// TestShare: of two threads the one that is in MPI for longer counts, with the
+// call that it is in; a job that hangs in its first call is all MPI.
+func TestShare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1-2.seg")
+	for enter, want := range map[float64]float64{1e9: 1, 31e9: 0.5} {
+		w := (&synth.Job{ID: "j", Ranks: 1}).Segment(0)
+		h := &w.Header
+		h.State, h.FinalizeEnterTicks, h.FinalizeExitTicks, h.ExitTicks = segment.StateRunning, 0, 0, 0
+		second := segment.RawThread{TID: 9, Call: synth.ID("MPI_Recv"), EnterTicks: synth.Ticks(uint64(enter)), ThreadsServed: 1}
+		w.Extra = []synth.Section{synth.NewSection(segment.SectionKindThread, 1, second)}
+		if err := errors.Join(w.Live(os.Getpid()), os.WriteFile(path, w.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		s, err := segment.ReadOpen(path, f, CounterSections...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := ProcessOf(s, 1<<50)
+		if err != nil || p.State != StateRunning || !p.InMPI || math.Abs(p.share()-want) > 0.05 {
+			t.Errorf("state %s, in MPI %v, share %v, want %v of %d ns: %v", p.State, p.InMPI, p.share(), want, p.WallNS, err)
+		}
 	}
 }
 

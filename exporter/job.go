@@ -56,7 +56,7 @@ func (s *sink) shares(j *Job) {
 	var all []weighted
 	for i := range j.Ranks {
 		if r := &j.Ranks[i]; r.WallNS > 0 {
-			all = append(all, weighted{ratio(float64(r.MPINS), float64(r.WallNS)), 1})
+			all = append(all, weighted{r.share(), 1})
 		}
 	}
 	if len(all) == 0 {

@@ -50,12 +50,7 @@ type function struct {
 var functions = func() (all [2 * segment.CallLarge]function) {
 	for id := range all {
 		call := segment.Call(id)
-		class := call.Class()
-		all[id] = function{
-			operation: lookUp(call), setup: byClass[class] == "setup",
-			message: strings.Contains(class, "send") || strings.Contains(class, "recv") || strings.HasPrefix(class, "wait") ||
-				strings.HasPrefix(class, "test") || strings.HasPrefix(class, "start"),
-		}
+		all[id] = function{operation: lookUp(call), setup: call.Setup(), message: call.Messages()}
 	}
 	return all
 }()

@@ -19,16 +19,22 @@ type Process struct {
 	Rank, WorldSize int32
 	World           string
 	State           string
+	BusyNS          uint64 // in MPI, of the thread that is there longest, with the call in progress
 	InMPI           bool   // running, and a thread is inside a call
 	IdleNS          uint64 // running: time since a call was entered or left
 	SegmentBytes    uint64
 	PrivateBytes    uint64
 }
 
+// share is the part of the wall time that is MPI time, as in the report and in
+// the live view: a call that has not returned yet counts.
+func (p *Process) share() float64 { return ratio(float64(p.BusyNS), float64(p.WallNS)) }
+
 // ProcessOf is what a segment says of its process, for the sections of
-// CounterSections; uptimeNS as for CountersOf.
+// CounterSections. uptimeNS is how long the machine has run; figures that
+// cannot be reached in that time are an error that wraps ErrImplausible.
 func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
-	counters, err := CountersOf(s, uptimeNS)
+	counters, busy, err := countersOf(s, uptimeNS)
 	if err != nil {
 		return Process{}, err
 	}
@@ -37,18 +43,32 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 		Counters: counters, Rank: h.WorldRank, WorldSize: max(h.WorldSize, 0), World: h.WorldID(), State: stateOf(s),
 		SegmentBytes: min(h.FileBytes, maxMemory), PrivateBytes: min(h.PrivateBytes, maxMemory),
 	}
-	if p.State != StateRunning {
-		return p, nil
+	for _, ns := range busy {
+		p.BusyNS = max(p.BusyNS, ns)
 	}
-	last := s.StartTicks()
+	if p.State == StateRunning {
+		p.addCurrent(s, busy, uptimeNS)
+	}
+	p.BusyNS = min(p.BusyNS, p.WallNS)
+	return p, nil
+}
+
+// addCurrent adds what the threads are doing now.
+func (p *Process) addCurrent(s *segment.Segment, busy map[uint32]uint64, uptimeNS uint64) {
+	h, now, last := &s.Header, s.NowTicks(), s.StartTicks()
 	for _, t := range s.Threads() {
-		p.InMPI = p.InMPI || t.Call != 0
 		last = max(last, t.EnterTicks, t.ExitTicks)
+		if t.Call == 0 {
+			continue
+		}
+		p.InMPI = true
+		if now > t.EnterTicks && !segment.Call(t.Call).Setup() {
+			p.BusyNS = max(p.BusyNS, busy[t.Shard]+min(h.NS(now-t.EnterTicks), uptimeNS))
+		}
 	}
-	if now := s.NowTicks(); last > 0 && now > last {
+	if last > 0 && now > last {
 		p.IdleNS = min(h.NS(now-last), uptimeNS)
 	}
-	return p, nil
 }
 
 // maxMemory bounds what a header may claim: more than any machine has.

@@ -51,7 +51,7 @@ func worst(j *Job, k int) []*Process {
 	}
 	slices.SortFunc(ranks, func(a, b *Process) int {
 		return cmp.Or(-cmp.Compare(caused(a), caused(b)),
-			cmp.Compare(ratio(float64(a.MPINS), float64(a.WallNS)), ratio(float64(b.MPINS), float64(b.WallNS))),
+			cmp.Compare(a.share(), b.share()),
 			strings.Compare(a.World, b.World), cmp.Compare(a.Rank, b.Rank))
 	})
 	if k >= 0 {

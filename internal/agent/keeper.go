@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/mpitrace/mpitrace/exporter"
+	"github.com/mpitrace/mpitrace/segment"
 	"golang.org/x/sys/unix"
 )
-
-// segmentSuffix ends the name of a segment in its job directory.
-const segmentSuffix = ".seg"
 
 // limits bound what one user, and all, can make the agent hold.
 type limits struct {
@@ -191,7 +189,7 @@ func (k *keeper) handle(e event) {
 		}
 	case *jobDir:
 		switch {
-		case e.came() && strings.HasSuffix(e.name, segmentSuffix):
+		case e.came() && strings.HasSuffix(e.name, segment.FileSuffix):
 			k.take(t, e.name)
 		case e.went():
 			k.release(t, e.name)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -29,31 +28,20 @@ func label(text string) string {
 // processOf opens the /proc directory of the process that a segment is named
 // after, PID-START.seg; false if there is none.
 func processOf(name string) (*os.Root, bool) {
-	pid, start, ok := strings.Cut(strings.TrimSuffix(name, segmentSuffix), "-")
-	if _, err := strconv.ParseUint(pid, 10, 32); !ok || err != nil {
+	pid, _, _ := strings.Cut(name, "-")
+	if !segment.AliveByName(name) {
 		return nil, false
 	}
 	dir, err := os.OpenRoot("/proc/" + pid)
 	if err != nil {
 		return nil, false
 	}
-	stat, err := dir.ReadFile("stat")
-	// The second field, the command, may hold blanks and parentheses.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if err != nil || len(fields) < 20 || fields[0] == "Z" || fields[19] != start {
+	// Nobody else can have been given the pid in between.
+	if !segment.AliveByName(name) {
 		dir.Close()
 		return nil, false
 	}
 	return dir, true
-}
-
-// livesByName judges a segment whose header cannot be read.
-func livesByName(name string) bool {
-	dir, ok := processOf(name)
-	if ok {
-		dir.Close()
-	}
-	return ok
 }
 
 // environOf reads the environment of the process that a segment is named after,

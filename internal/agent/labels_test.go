@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/synth"
+	"github.com/mpitrace/mpitrace/segment"
 )
 
 func TestOrigin(t *testing.T) {
@@ -54,14 +55,14 @@ func TestEnviron(t *testing.T) {
 	live(t, s)
 	name := func(start uint64) string { return fmt.Sprintf("%d-%d.seg", s.Header.PID, start) }
 	uid := uint32(os.Getuid())
-	if environOf(name(s.Header.PIDStart), uid) == nil || !livesByName(name(s.Header.PIDStart)) {
+	if environOf(name(s.Header.PIDStart), uid) == nil || !segment.AliveByName(name(s.Header.PIDStart)) {
 		t.Error("not that of this process")
 	}
 	if environOf(name(s.Header.PIDStart), uid+1) != nil {
 		t.Error("that of another user's process")
 	}
 	for _, bad := range []string{name(s.Header.PIDStart + 1), "x.seg", "../self-1.seg", "-.seg", "self-0.seg"} {
-		if environOf(bad, uid) != nil || livesByName(bad) {
+		if environOf(bad, uid) != nil || segment.AliveByName(bad) {
 			t.Errorf("%s names a process", bad)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -112,7 +111,7 @@ func (h *toRead) look(uptimeNS uint64) look {
 		s, err := segment.ReadOpen(h.name, h.file, exporter.CounterSections...)
 		if err != nil {
 			l.bytes += segment.SectionsOffset
-			l.alive, l.err = livesByName(filepath.Base(h.name)), err
+			l.alive, l.err = segment.AliveByName(h.name), err
 			return l
 		}
 		l.bytes += int64(s.UsedBytes())
@@ -151,7 +150,7 @@ func (k *keeper) apply(h *held, l look) {
 	if moved != (exporter.Counters{}) {
 		h.moved = now
 	}
-	counters := h.process.Counters
+	counters, busy := h.process.Counters, h.process.BusyNS
 	j.total.Add(&growth)
 	total := k.total(h.uid)
 	if h.good || !h.old {
@@ -162,6 +161,9 @@ func (k *keeper) apply(h *held, l look) {
 	}
 	h.process, h.good = l.process, true
 	h.process.Counters = counters
+	if l.process.State != exporter.StateRunning {
+		h.process.BusyNS = max(busy, l.process.BusyNS) // also of the call that it died in
+	}
 	j.learn(&l.header)
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpitrace/mpitrace/segment"
 	"golang.org/x/sys/unix"
 )
 
@@ -183,7 +184,7 @@ func (k *keeper) scanSegments(d *jobDir, dir *os.File) bool {
 	}
 	there := make(map[string]bool, len(list))
 	for _, name := range list {
-		if strings.HasSuffix(name, segmentSuffix) {
+		if strings.HasSuffix(name, segment.FileSuffix) {
 			there[name] = true
 			k.takeFrom(d, dir, name)
 		}

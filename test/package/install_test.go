@@ -47,6 +47,10 @@ func TestInstalledFiles(t *testing.T) {
 			t.Errorf("%s: mode %v, %d bytes, want mode %v", file, info.Mode(), info.Size(), mode)
 		}
 	}
+	unit, err := os.ReadFile(filepath.Join(copied, "lib/systemd/system/mpitrace-agent.service"))
+	if err != nil || !strings.Contains(string(unit), "ExecStart="+prefix+"/bin/mpitrace agent ") {
+		t.Errorf("the unit does not start the installed program (%v):\n%s", err, unit)
+	}
 	if got := must(t, "", nil, copied+"/bin/mpitrace", "--version"); got != "mpitrace version "+version.Number+"\n" {
 		t.Errorf("--version: %q", got)
 	}
