@@ -19,8 +19,10 @@ DEPS_BUILD := gcc make libc6-dev ca-certificates
 DEPS_DEMO  := $(DEPS_BUILD) openmpi-bin libopenmpi-dev gfortran
 DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
+	prometheus prometheus-node-exporter systemd \
 	bash-completion zsh fish man-db mandoc \
 	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler \
+	llvm libucx0 libjemalloc2 libtcmalloc-minimal4 \
 	qemu-system-x86 libibverbs-dev ibverbs-providers ibverbs-utils
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
@@ -44,9 +46,9 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report bench-top \
-	conformance realapps findings \
-	pass-table test-slurm test-arm64 test-vm
+	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
+	bench-top bench-agent bench-memmon conformance realapps findings \
+	pass-table test-slurm test-arm64 test-stale test-vm
 
 all: build
 
@@ -63,10 +65,13 @@ help:
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
+	@echo 'make test-stale      lose memory in every way, a million times (an hour; root)'
+	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-fabric    shared memory against MPI, and hosts against bare sockets'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
+	@echo 'make bench-agent     processor time and memory of mpitrace agent (two minutes)'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
 	@echo 'make install         into PREFIX=/usr/local (DESTDIR for packages); make uninstall'
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
@@ -173,6 +178,7 @@ c-test:
 
 generate:
 	$(GO) run ./internal/gen
+	$(GO) generate ./internal/memmon
 
 pass-table: deps-test build
 	$(GO) test ./test/passtable -count=1 -timeout 40m -args -table
@@ -208,6 +214,13 @@ test-arm64:
 test-vm: deps-test
 	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
 
+# 0 stale registrations in a million cycles of each way to lose memory.
+test-stale: deps-test
+	$(GO) test ./test/stale -count=1 -v -timeout 6h -args -cycles 1000000
+
+bench-memmon: deps-test
+	$(GO) run ./bench/memmon
+
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
 
@@ -232,6 +245,10 @@ bench-report:
 bench-top:
 	$(GO) test ./internal/top -run '^$$' -bench Top -benchtime 1x -count 3
 	$(GO) test ./internal/top -run '^$$' -bench Refresh -benchtime 5x
+
+# 128 living ranks, scraped every 5 s.
+bench-agent: command
+	$(GO) run ./bench/agent
 
 include packaging/packaging.mk
 

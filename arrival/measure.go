@@ -79,6 +79,7 @@ func (a *Analysis) usable(in *instance, out *Class) bool {
 func (a *Analysis) finishClass(out *Class, all *tally, sites map[siteKey]*tally) {
 	scale := extrapolation{len(out.sampled), float64(out.Instances)}
 	out.Figures = all.figures(scale)
+	out.WorstNS = all.worst
 	for key, t := range sites {
 		p := &a.processes[key.process]
 		out.Sites = append(out.Sites, &Site{Address: p.sites[key.site], Rank: p.rank, Figures: t.figures(scale)})

@@ -11,16 +11,16 @@ import (
 
 // message ends in true nanoseconds.
 type end struct {
-	rank, peer       int
-	tag              int32
-	bytes            uint64
-	post, enter      float64
-	exit             float64
-	call             string
-	flags            uint8
-	address          uint64
-	serial           uint32 // 0: the next one
-	drop, unfinished bool
+	rank, peer  int
+	tag         int32
+	bytes       uint64
+	post, enter float64
+	exit        float64
+	call        string
+	flags       uint8
+	address     uint64
+	serial      uint32 // 0: the next one
+	drop        bool
 }
 
 func (j *testJob) event(kind uint8, e end) {

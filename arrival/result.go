@@ -73,6 +73,8 @@ type Class struct {
 	Impossible    int    // ... left before they were entered
 
 	Figures
+	WorstNS []float64 // last arrival less first of each sampled instance, ascending: what Worst is the distribution of
+
 	Sites []*Site // by waiting, most first; the lowest rank tells where an instance was called
 
 	sampled []uint32

@@ -40,7 +40,7 @@ stage: build manual
 
 install uninstall: OPTIONAL := yes
 install: stage
-	sh packaging/install $(STAGE) '$(DESTDIR)$(PREFIX)'
+	sh packaging/install $(STAGE) '$(DESTDIR)' '$(PREFIX)'
 
 uninstall: stage
 	sh packaging/uninstall $(STAGE) '$(DESTDIR)$(PREFIX)'

@@ -154,7 +154,7 @@ func (d *Diff) WriteText(w io.Writer, v View) error {
 	out := bufio.NewWriter(w)
 	t := &writer{Writer: out, r: d.After, v: &v}
 	for i, r := range []*Report{d.Before, d.After} {
-		t.wrap([]string{"before ", "after  "}[i], fmt.Sprintf("%s: %s, %s", d.Names[i], plural(r.Job.Ranks, "rank"), r.Job.State))
+		t.wrap([]string{"before ", "after  "}[i], fmt.Sprintf("%s: %s, %s", clean(d.Names[i]), plural(r.Job.Ranks, "rank"), r.Job.State))
 	}
 	if d.Before.Job.Ranks != d.After.Job.Ranks {
 		t.wrap("* ", "the numbers of ranks differ: sums over ranks do not compare directly")

@@ -33,7 +33,10 @@ func Find(name, dir string, bases []string, live bool) (path, said string, err e
 			return path, fmt.Sprintf("%s, the newest result here (%s)", path, ago(at)), nil
 		}
 	}
-	path, at, alive := newestJob(bases)
+	path, at, alive, err := newestJob(bases)
+	if path == "" && err != nil {
+		return "", "", fmt.Errorf("no job could be found in shared memory: %w", err)
+	}
 	if path == "" {
 		where := "no result (mpitrace-*/ or *" + segment.NodeFileSuffix + ") in this directory and "
 		if live {
@@ -98,8 +101,8 @@ func escapeGlob(path string) string {
 }
 
 // newestJob is the directory of the newest job in shared memory, living ones
-// first.
-func newestJob(bases []string) (path string, at time.Time, alive bool) {
+// first. err is what could not be looked through; a job may be found all the same.
+func newestJob(bases []string) (path string, at time.Time, alive bool, err error) {
 	type job struct {
 		path  string
 		at    int64
@@ -107,12 +110,11 @@ func newestJob(bases []string) (path string, at time.Time, alive bool) {
 	}
 	var jobs []job
 	for _, base := range bases {
-		found, err := segment.Scan(base)
-		if err != nil {
-			continue // said by mpitrace doctor; here other directories may do
-		}
+		found, problem := segment.Scan(base)
+		err = cmp.Or(err, problem)
 		for i := range found {
 			if found[i].Err != nil {
+				err = cmp.Or(err, found[i].Err)
 				continue
 			}
 			dir := filepath.Dir(found[i].Path)
@@ -126,7 +128,7 @@ func newestJob(bases []string) (path string, at time.Time, alive bool) {
 		}
 	}
 	if len(jobs) == 0 {
-		return "", at, false
+		return "", at, false, err
 	}
 	best := slices.MaxFunc(jobs, func(a, b job) int {
 		switch {
@@ -137,7 +139,7 @@ func newestJob(bases []string) (path string, at time.Time, alive bool) {
 		}
 		return cmp.Compare(a.at, b.at)
 	})
-	return best.path, time.Unix(0, best.at), best.alive
+	return best.path, time.Unix(0, best.at), best.alive, err
 }
 
 // ago says how long ago a moment was.

@@ -268,6 +268,15 @@ func TestFind(t *testing.T) {
 	if _, _, err := Find("nonsense", dir, []string{base}, false); err == nil {
 		t.Error("an unknown name is accepted")
 	}
+	if err := os.Chmod(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Find("", dir, []string{base}, true); err == nil || !strings.Contains(err.Error(), "may be written by others") {
+		t.Errorf("a directory that is not looked through: %v", err)
+	}
+	if err := os.Chmod(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := killed().WriteSegments(base); err != nil {
 		t.Fatal(err)
 	}

@@ -50,31 +50,13 @@ func (t *Totals) add(other Totals) {
 
 // setup tells whether a function begins or ends MPI: its time is no MPI time
 // in the sense of this report.
-func setup(call uint32) bool {
-	switch segment.Call(call).Class() {
-	case "init", "finalize", "session_init", "session_finalize":
-		return true
-	}
-	return false
-}
+func setup(call uint32) bool { return segment.Call(call).Setup() }
 
 // estimated tells whether the time of a function is known from a part of its
 // calls only.
 func estimated(call uint32) bool {
 	class := segment.Call(call).Class()
 	return class == "quick" || class == "convert"
-}
-
-// follows tells whether intercepting a function costs own_message_ns: those
-// that move or complete messages.
-func follows(call uint32) bool {
-	switch class := segment.Call(call).Class(); class {
-	case "local", "quick", "convert", "":
-		return false
-	default:
-		return strings.Contains(class, "send") || strings.Contains(class, "recv") ||
-			strings.HasPrefix(class, "wait") || strings.HasPrefix(class, "test") || strings.HasPrefix(class, "start")
-	}
 }
 
 // function is the row of a function, made if it is new.
@@ -116,7 +98,7 @@ func (b *builder) addSites(l *local) {
 		}
 		rank.Calls += raw.Calls
 		rank.Bytes += raw.Bytes
-		if follows(call) {
+		if segment.Call(call).Messages() {
 			ownNS += float64(raw.Calls) * h.OwnMessageNS
 		} else {
 			ownNS += float64(raw.Calls) * h.OwnCallNS

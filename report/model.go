@@ -274,6 +274,7 @@ type Stuck struct {
 	comm    *Comm
 	call    uint32
 	world   int
+	at      int64 // entry of the first, nanoseconds since 1970
 }
 
 // Missing is a member of a communicator that others wait for.

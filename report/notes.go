@@ -14,9 +14,8 @@ type notes struct {
 		ranks []*Rank
 		sum   uint64
 	}
-	faults   []string // texts of internal errors, by rank
-	partial  [2]uint32
-	estimate bool
+	faults  []string // texts of internal errors, by rank
+	partial [2]uint32
 }
 
 type noteKind int

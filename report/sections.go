@@ -78,8 +78,12 @@ func (t *writer) traceLine() {
 	if c == nil {
 		return
 	}
-	t.wrap("  trace: ", fmt.Sprintf("%s of waiting for late senders and %s for late receivers, from %s matched messages",
-		duration(c.LateSenderNS), duration(c.LateReceiverNS), countText(c.Matched)))
+	text := fmt.Sprintf("%s of waiting for late senders and %s for late receivers, from %s matched messages",
+		duration(c.LateSenderNS), duration(c.LateReceiverNS), countText(c.Matched))
+	if c.Dropped > 0 {
+		text += "; " + c.droppedText()
+	}
+	t.wrap("  trace: ", text)
 }
 
 // headed writes a table under a title, with a note.
@@ -148,6 +152,10 @@ func (t *writer) overlap() error {
 	return nil
 }
 
+func (c *Trace) droppedText() string {
+	return fmt.Sprintf("%s events were not kept: the trace was full", countText(c.Dropped))
+}
+
 // lines says how much of the trace could be used.
 func (c *Trace) lines() []string {
 	out := []string{fmt.Sprintf("%s of waiting for late senders, %s for late receivers, %s within the error of the clocks",
@@ -160,7 +168,7 @@ func (c *Trace) lines() []string {
 		out = append(out, fmt.Sprintf("%s went between clocks that cannot be compared", countText(c.Unaligned)))
 	}
 	if c.Dropped > 0 {
-		out = append(out, fmt.Sprintf("%s events were not kept: the trace was full", countText(c.Dropped)))
+		out = append(out, c.droppedText())
 	}
 	return out
 }

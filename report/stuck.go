@@ -35,7 +35,7 @@ func (b *builder) findStuck() {
 			g := groups[k]
 			if g == nil {
 				g = &Stuck{Name: c.Name, Site: c.Site, Comm: c.Comm, World: r.World, Entered: c.Entered,
-					Missing: []Missing{}, comm: c.comm, call: c.call, world: r.world}
+					Missing: []Missing{}, comm: c.comm, call: c.call, world: r.world, at: c.at}
 				groups[k] = g
 			}
 			wait := waitKey{r.world, c.comm, c.call}
@@ -47,6 +47,7 @@ func (b *builder) findStuck() {
 			g.Peers = append(g.Peers, c.Peer)
 			g.Tags = append(g.Tags, c.Tag)
 			g.SinceNS = max(g.SinceNS, c.SinceNS)
+			g.at = min(g.at, c.at)
 			if c.Entered != "" && (g.Entered == "" || c.Entered < g.Entered) {
 				g.Entered = c.Entered
 			}
@@ -56,8 +57,10 @@ func (b *builder) findStuck() {
 		b.findMissing(g)
 		b.report.Stuck = append(b.report.Stuck, *g)
 	}
+	// By entry, not by SinceNS: living ranks are read one after the other, so the
+	// time until now differs from reading to reading by more than entries do.
 	sortBy(b.report.Stuck, func(x, y Stuck) int {
-		return cmp.Or(-cmp.Compare(x.SinceNS, y.SinceNS), -cmp.Compare(len(x.Ranks), len(y.Ranks)), slices.Compare(x.Ranks, y.Ranks),
+		return cmp.Or(cmp.Compare(x.at, y.at), -cmp.Compare(len(x.Ranks), len(y.Ranks)), slices.Compare(x.Ranks, y.Ranks),
 			strings.Compare(x.Name, y.Name), cmp.Compare(x.Site.Offset, y.Site.Offset))
 	})
 }

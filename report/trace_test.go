@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/synth"
@@ -45,6 +46,16 @@ func TestTraceFiles(t *testing.T) {
 	want := load(t, traced(), Options{})
 	if len(r.Problems) > 0 || r.Trace == nil || *r.Trace != *want.Trace || r.Trace.Matched != 240 {
 		t.Errorf("%+v, want %+v; problems %q", r.Trace, want.Trace, r.Problems)
+	}
+}
+
+// TestTraceFull: waiting that is known of a part only is not shown as all.
+func TestTraceFull(t *testing.T) {
+	r := load(t, traced(), Options{})
+	r.Trace.Dropped = 2784
+	var out strings.Builder
+	if err := r.WriteText(&out, View{Width: 200}); err != nil || !strings.Contains(out.String(), "from 240 matched messages; 2,784 events were not kept") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

@@ -2,6 +2,7 @@ package segment_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,6 +87,33 @@ func TestReadFile(t *testing.T) {
 		if _, err := segment.ReadFile(path); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: error %v, want %q", path, err, text)
 		}
+	}
+}
+
+// TestReadOpen: a segment can be read as long as it is held open.
+func TestReadOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1-2.seg")
+	w := job().Segment(2)
+	if err := os.WriteFile(path, w.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	s, err := segment.ReadOpen(path, f, segment.SectionKindSites)
+	if err != nil || len(s.Sites()) != len(w.Sites) || s.Owner != uint32(os.Getuid()) {
+		t.Fatalf("%v, %+v", err, s)
+	}
+	if err := os.Truncate("/proc/self/fd/"+fmt.Sprint(f.Fd()), 5000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := segment.ReadOpen(path, f); !errors.Is(err, segment.ErrTruncated) {
+		t.Errorf("truncated: %v", err)
 	}
 }
 

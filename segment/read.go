@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -25,19 +26,29 @@ const settleTries = 6
 // no symbolic link and never maps the file. The error names the file and wraps
 // fs errors or those of Parse.
 func ReadFile(path string, kinds ...uint32) (*Segment, error) {
-	f, info, err := openRegular(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info.Size > readLimit {
-		return nil, fmt.Errorf("segment %s: %d bytes, more than any segment has: %w", path, info.Size, ErrCorrupt)
+	return ReadOpen(path, f, kinds...)
+}
+
+// ReadOpen is ReadFile of a file that is open already, and may have lost its
+// name since; name goes into messages.
+func ReadOpen(name string, f *os.File, kinds ...uint32) (*Segment, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("segment %s: %w", name, err)
+	}
+	if info.Size() > readLimit {
+		return nil, fmt.Errorf("segment %s: %d bytes, more than any segment has: %w", name, info.Size(), ErrCorrupt)
 	}
 	data, origin, err := readGrowing(f, kinds)
 	if err != nil {
-		return nil, fmt.Errorf("segment %s: %w", path, err)
+		return nil, fmt.Errorf("segment %s: %w", name, err)
 	}
-	s, err := Parse(path, data)
+	s, err := Parse(name, data)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +56,7 @@ func ReadFile(path string, kinds ...uint32) (*Segment, error) {
 	s.settleMoved(f)
 	s.settlePair(f)
 	s.ReadNS = monotonicNS()
-	s.Owner = info.Uid
+	s.Owner = info.Sys().(*syscall.Stat_t).Uid
 	s.Alive = Alive(&s.Header)
 	return s, nil
 }

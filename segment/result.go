@@ -56,7 +56,7 @@ func WalkResult(path string, visit func(*Segment) error, kinds ...uint32) (*Resu
 		if len(w.result.Problems) > 0 {
 			return nil, fmt.Errorf("%s: nothing could be read: %s", path, strings.Join(w.result.Problems, "; "))
 		}
-		return nil, fmt.Errorf("%s: holds no node files (*%s) and no segments (*%s): not a result of mpitrace", path, NodeFileSuffix, segmentSuffix)
+		return nil, fmt.Errorf("%s: holds no node files (*%s) and no segments (*%s): not a result of mpitrace", path, NodeFileSuffix, FileSuffix)
 	}
 	return w.result, w.walk(visit)
 }
@@ -109,7 +109,7 @@ func (w *walker) collect(path string) error {
 		name := filepath.Join(path, entry.Name())
 		switch {
 		case strings.HasPrefix(entry.Name(), "."):
-		case strings.HasSuffix(entry.Name(), NodeFileSuffix), strings.HasSuffix(entry.Name(), segmentSuffix):
+		case strings.HasSuffix(entry.Name(), NodeFileSuffix), strings.HasSuffix(entry.Name(), FileSuffix):
 			if err := w.addFile(name); err != nil {
 				w.problem(err)
 			}

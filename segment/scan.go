@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segmentSuffix ends the name of a segment in its job directory.
-const segmentSuffix = ".seg"
+// FileSuffix ends the name of a segment in its job directory.
+const FileSuffix = ".seg"
 
 // Found is one segment below a base directory, live or dead.
 type Found struct {
@@ -83,7 +83,7 @@ func scanJob(dir string) ([]Found, error) {
 	}
 	var found []Found
 	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), segmentSuffix) {
+		if !strings.HasSuffix(entry.Name(), FileSuffix) {
 			continue
 		}
 		f := Found{Path: filepath.Join(dir, entry.Name()), Job: filepath.Base(dir)}
@@ -123,6 +123,24 @@ func Alive(h *RawHeader) bool {
 	}
 	start, ok := startTime(h.PID)
 	return ok && start == h.PIDStart
+}
+
+// Foreign tells whether the process that owns a segment belongs to this boot
+// but to another pid namespace, so that Alive cannot tell whether it lives.
+func Foreign(h *RawHeader) bool {
+	return Text(h.BootID[:]) == bootID() && h.PIDNamespace != pidNamespace()
+}
+
+// AliveByName tells whether the process that a segment is named after,
+// PID-START.seg, exists now: for segments whose header cannot be read.
+func AliveByName(path string) bool {
+	pid, started, ok := strings.Cut(strings.TrimSuffix(filepath.Base(path), FileSuffix), "-")
+	id, bad := strconv.ParseUint(pid, 10, 32)
+	if !ok || bad != nil {
+		return false
+	}
+	start, ok := startTime(uint32(id))
+	return ok && strconv.FormatUint(start, 10) == started
 }
 
 // bootID does not change while this process lives, nor does its pid namespace.

@@ -75,10 +75,10 @@ MT_INLINE void mt_body_isend(struct mt_call *call, struct mt_message m,
                                  .kind = MT_REQUEST_SEND,
                                  .message = m};
     if (mt_unlikely(m.peer == MT_PROC_NULL)) {
-        started.kind |= MT_REQUEST_PEERLESS;
-    } else {
-        mt_count_sent(call, &m, false);
+        mt_request_peerless(call);
+        return;
     }
+    mt_count_sent(call, &m, false);
     mt_request_insert(call, &started);
 }
 
@@ -90,12 +90,12 @@ MT_INLINE void mt_body_posted(struct mt_call *call, struct mt_message m,
                                  .kind = MT_REQUEST_RECV,
                                  .message = m};
     if (mt_unlikely(m.peer == MT_PROC_NULL)) {
-        started.kind |= MT_REQUEST_PEERLESS;
-    } else {
-        mt_reuse(call->shard, m.buffer, m.bytes, MPITRACE_PATH_RECEIVE);
-        if (mt_unlikely(call->shard->traced != 0)) {
-            started.sequence = mt_event_serial(true);
-        }
+        mt_request_peerless(call);
+        return;
+    }
+    mt_reuse(call->shard, m.buffer, m.bytes, MPITRACE_PATH_RECEIVE);
+    if (mt_unlikely(call->shard->traced != 0)) {
+        started.sequence = mt_event_serial(true);
     }
     mt_request_insert(call, &started);
 }
@@ -167,7 +167,8 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
         return;
     }
     struct mt_envelope got;
-    struct mt_completion how = {.blocked = blocked,
+    bool awaited = mt_likely(mt_request_is_awaited(pending));
+    struct mt_completion how = {.blocked = awaited ? blocked : 0,
                                 .cancelled = mt_was_cancelled(status),
                                 .seen = true};
     if (receive) {
@@ -190,7 +191,7 @@ MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
 MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
                                  const MT_Request *requests, bool failed)
 {
-    uint64_t blocked = mt_body_blocked(call, array->followed);
+    uint64_t blocked = mt_body_blocked(call, array->awaited);
     for (int i = 0; i < array->n; i++) {
         if (mt_unlikely(failed)) {
             if (MT_U64(requests[i]) == array->pending[i].handle) {

@@ -320,7 +320,7 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
     }
     for (int i = 0; i < n; i++) {
         mt_request_find(MT_U64(requests[i]), &array->pending[i]);
-        array->followed += array->pending[i].slot >= 0;
+        array->awaited += mt_request_is_awaited(&array->pending[i]);
     }
 }
 

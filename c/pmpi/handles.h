@@ -41,7 +41,7 @@ struct mt_array {
     struct mt_pending *pending;
     MT_Status *statuses;
     int n;            /* requests noted */
-    uint32_t followed; /* of them, those in the table */
+    uint32_t awaited; /* of them, those in the table with a peer */
     size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
 };
 

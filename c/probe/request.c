@@ -229,10 +229,15 @@ static void mt_shared_learn(uint64_t handle)
 
 static void mt_shared_count(struct mt_call *call)
 {
+    call->shard->thread->requests_shared++;
+    mt_request_peerless(call);
+}
+
+void mt_request_peerless(struct mt_call *call)
+{
     struct mt_shard *shard = call->shard;
     shard->thread->requests_started++;
     shard->thread->requests_completed++;
-    shard->thread->requests_shared++;
     mt_function(shard, call->id)->completed++;
 }
 
@@ -248,7 +253,7 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
     const struct mt_message *m = &started->message;
     const uint16_t kind = started->kind;
     const uint64_t handle = started->handle;
-    bool send = (kind & ~MT_REQUEST_PEERLESS) == MT_REQUEST_SEND;
+    bool send = kind == MT_REQUEST_SEND;
     if (send && handle == mt_shared_handle && mt_request_threads == 0) {
         mt_shared_count(call);
         return;
@@ -291,6 +296,7 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
                       ? MT_GENERATION_RECEIVE
                       : 0;
     generation |= persistent ? MT_GENERATION_PERSISTENT : 0;
+    generation |= (kind & MT_REQUEST_PEERLESS) != 0 ? MT_GENERATION_PEERLESS : 0;
     __atomic_store_n(&mt_request_keys[slot], handle, __ATOMIC_RELEASE);
     __atomic_store_n(&mt_request_generations[slot], generation,
                      __ATOMIC_RELEASE);

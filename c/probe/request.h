@@ -31,7 +31,8 @@ enum {
     MT_GENERATION_RECEIVE = 1,
     MT_GENERATION_PERSISTENT = 2,
     MT_GENERATION_LIVE = 4, /* set in all of them: none is 0, however many */
-    MT_GENERATION_STEP = 8,
+    MT_GENERATION_PEERLESS = 8,
+    MT_GENERATION_STEP = 16,
 };
 
 struct mt_request {
@@ -69,8 +70,9 @@ struct mt_pending {
     uint32_t generation;
 };
 
-/* Slot i of the table. A generation is unique, with one bit each for a receive
- * and a persistent request, and 0 while there is nothing to complete. A record
+/* Slot i of the table. A generation is unique, with one bit each for a receive,
+ * a persistent request and one with MPI_PROC_NULL, and 0 while there is nothing to
+ * complete. A record
  * belongs to whoever claimed the slot (its key was 0) until the generation is
  * published, after that to whoever sets the generation to 0. */
 extern struct mt_request *mt_requests;
@@ -84,6 +86,10 @@ extern uint32_t mt_request_threads;
 
 /* Follows a request just started by call. */
 void mt_request_insert(struct mt_call *call, const struct mt_started *started);
+
+/* A message to or from MPI_PROC_NULL was started: it is over already. The library
+ * may give one handle to many of them, so it is not followed. */
+void mt_request_peerless(struct mt_call *call);
 
 /* A persistent request was started: it is active, at this call site. */
 void mt_request_activate(struct mt_call *call, uint64_t handle);
@@ -199,6 +205,13 @@ MT_INLINE void mt_go_request(struct mt_call *call,
     } else {
         mt_go(call);
     }
+}
+
+/* True if a completing call may have to wait for it. */
+MT_INLINE bool mt_request_is_awaited(const struct mt_pending *pending)
+{
+    return pending->slot >= 0 &&
+           (pending->generation & MT_GENERATION_PEERLESS) == 0;
 }
 
 /* True if the completing call must ask for a status: a receive is followed. */

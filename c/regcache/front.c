@@ -64,7 +64,7 @@ MT_COLD void mt_regcache_miss(struct mt_regcache *cache,
         .address = address,
         .bytes = bytes,
         .generation =
-            mt_regcache_generation(generations, address, address + bytes)};
+            mt_memhook_stamp(generations, address, bytes)};
     if (!mt_regcache_push(cache, &miss)) {
         __atomic_store_n(mark, 0, __ATOMIC_RELAXED);
         __atomic_fetch_add(&cache->dropped, 1, __ATOMIC_RELAXED);

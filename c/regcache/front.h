@@ -90,25 +90,6 @@ struct mt_regcache {
     uint64_t head __attribute__((aligned(64))); /* next one to be read */
 };
 
-/* The sum of the generations of the buckets of [start, end), start < end. The
- * loads need no order of their own: who got the memory that came after a change
- * got it from the thread that changed it, and so sees the change. */
-MT_INLINE uint64_t mt_regcache_generation(const volatile uint64_t *generations,
-                                          uintptr_t start, uintptr_t end)
-{
-    uintptr_t bucket = start >> MT_MEMHOOK_SHIFT;
-    uintptr_t last = (end - 1) >> MT_MEMHOOK_SHIFT;
-    if (mt_unlikely(last - bucket >= MT_MEMHOOK_BUCKETS)) {
-        last = bucket + MT_MEMHOOK_BUCKETS - 1;
-    }
-    uint64_t sum = 0;
-    for (; bucket <= last; bucket++) {
-        sum += __atomic_load_n(&generations[bucket % MT_MEMHOOK_BUCKETS],
-                               __ATOMIC_RELAXED);
-    }
-    return sum;
-}
-
 MT_INLINE uint64_t mt_regcache_hash(uintptr_t address)
 {
     return mt_hash(address >> MT_REGCACHE_PAGE_SHIFT);
@@ -144,8 +125,9 @@ MT_INLINE bool mt_regcache_region_take(struct mt_regcache_region *region,
     if (mt_likely((before & MT_REGCACHE_CLOSED) == 0) &&
         mt_likely(address >= region->start && address < region->end &&
                   bytes <= region->end - address) &&
-        mt_likely(mt_regcache_generation(generations, region->start,
-                                         region->end) == region->generation)) {
+        mt_likely(mt_memhook_stamp(generations, region->start,
+                                   region->end - region->start) ==
+                  region->generation)) {
         return true;
     }
     __atomic_fetch_sub(&region->state, MT_REGCACHE_TAKEN + 1,

@@ -23,7 +23,7 @@ static void *at(uint64_t address)
 
 static uint64_t generation_of(uint64_t start, uint64_t end)
 {
-    return mt_regcache_generation(generations, start, end);
+    return mt_memhook_stamp(generations, start, end - start);
 }
 
 /* What the memory's monitor does before an unmapping. */

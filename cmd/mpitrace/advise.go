@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/mpitrace/mpitrace/internal/advise"
@@ -69,7 +70,7 @@ func (o *adviseOptions) run(name string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if said != "" {
-		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
+		say(stderr, "this is "+said)
 	}
 	if options.Costs, err = o.priced(stderr); err != nil {
 		return err
@@ -78,9 +79,7 @@ func (o *adviseOptions) run(name string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, problem := range r.Problems {
-		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(problem))
-	}
+	say(stderr, r.Problems...)
 	result := advise.Advise(r.AdviceInput())
 	if o.json {
 		return result.WriteJSON(stdout)
@@ -104,8 +103,11 @@ func (o *adviseOptions) priced(stderr io.Writer) (*reusetrack.Costs, error) {
 	case o.saveCosts == "":
 		return costs, nil
 	}
-	file, err := os.Create(o.saveCosts)
-	if err != nil {
+	file, err := os.OpenFile(o.saveCosts, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("--save-costs: %s exists already: remove it or choose another name", o.saveCosts)
+	case err != nil:
 		return nil, fmt.Errorf("--save-costs: %w", err)
 	}
 	return costs, errors.Join(costs.WriteJSON(file), file.Close())

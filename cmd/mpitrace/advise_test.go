@@ -48,6 +48,7 @@ func TestAdviseCommand(t *testing.T) {
 		{"--network " + costs, 2, "--network: "},
 		{"--costs " + costs + " --save-costs x.json", 2, "costs save-costs"},
 		{"--save-costs " + filepath.Join(dir, "none", "x.json"), 2, "--save-costs: "},
+		{"--save-costs " + costs, 2, "exists already"},
 		{"--nonsense", 2, "nonsense"},
 	} {
 		args := append([]string{"advise", dir}, strings.Fields(test.args)...)

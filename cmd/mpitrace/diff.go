@@ -63,9 +63,7 @@ func (o *diffOptions) run(before, after string, stdout, stderr io.Writer) error 
 		if *side, err = report.Load(d.Names[i], report.Options{}); err != nil {
 			return err
 		}
-		for _, problem := range (*side).Problems {
-			fmt.Fprintf(stderr, "mpitrace: %s\n", problem)
-		}
+		say(stderr, (*side).Problems...)
 	}
 	if err := d.WriteText(stdout, report.View{Color: color, ASCII: !utf8Locale(), Top: o.top, Width: columns(stdout)}); err != nil {
 		return err

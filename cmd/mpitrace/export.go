@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 
@@ -67,23 +68,22 @@ func runExport(ctx context.Context, name string, o export.Options, stderr io.Wri
 		return err
 	}
 	if said != "" {
-		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
+		say(stderr, "this is "+said)
 	}
 	o.Version = programVersion()
 	if o.Executable, err = os.Executable(); err != nil {
 		return fmt.Errorf("where is this program: %w", err)
 	}
 	done, err := export.Run(ctx, path, o)
+	var exists *fs.PathError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted: nothing was written")
-	case errors.Is(err, os.ErrExist):
-		return fmt.Errorf("%w: --force replaces it", err)
+	case errors.As(err, &exists) && errors.Is(err, fs.ErrExist):
+		return fmt.Errorf("%s exists already: remove it, choose another name with -o, or replace it with --force", exists.Path)
 	case err != nil:
 		return err
 	}
-	for _, line := range done.Lines() {
-		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(line))
-	}
+	say(stderr, done.Lines()...)
 	return nil
 }

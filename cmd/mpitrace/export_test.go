@@ -24,7 +24,7 @@ func TestExport(t *testing.T) {
 		{[]string{"export", dir}, statusUsage, "say with --format what to write: perfetto, csv, parquet, otf2"},
 		{[]string{"export", "--format", "xml", dir}, statusUsage, "choose one of perfetto, csv, parquet, otf2"},
 		{[]string{"export", "--format", "perfetto", dir}, 0, "result.perfetto-trace: 480 calls, 120 messages"},
-		{[]string{"export", "--format", "perfetto", dir}, statusUsage, "--force replaces it"},
+		{[]string{"export", "--format", "perfetto", dir}, statusUsage, "result.perfetto-trace exists already: remove it, choose another name with -o, or replace it with --force"},
 		{[]string{"export", "--format", "perfetto", "--force", dir}, 0, "480 calls"},
 		{[]string{"export", "--format", "csv", "nothing"}, statusUsage, "nothing"},
 	} {

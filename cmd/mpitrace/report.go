@@ -110,7 +110,7 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if said != "" {
-		fmt.Fprintf(stderr, "mpitrace: this is %s\n", said)
+		say(stderr, "this is "+said)
 	}
 	r, err := report.Load(path, options)
 	if err != nil {
@@ -122,10 +122,10 @@ func (o *reportOptions) run(name string, stdout, stderr io.Writer) error {
 	case o.json:
 		return r.WriteJSON(stdout)
 	case o.csv:
-		for _, problem := range r.Problems {
-			fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(problem))
-		}
+		say(stderr, r.Problems...)
 		return r.WriteCSV(stdout, view)
+	case o.by != "":
+		say(stderr, r.Problems...) // the whole report has them in its text
 	}
 	return r.WriteText(stdout, view)
 }

@@ -76,6 +76,29 @@ func TestReportCommand(t *testing.T) {
 	}
 }
 
+// TestProblems: whatever is asked for, what could not be read is said.
+func TestProblems(t *testing.T) {
+	dir, _ := results(t)
+	files, err := filepath.Glob(filepath.Join(dir, "*.mtn"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged\x1b[31m.mtn")
+	if err := os.WriteFile(damaged, text[:len(text)-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"report"}, {"report", "--by", "rank"}, {"report", "--csv"}, {"report", "--json"}, {"advise"}, {"diff", dir}} {
+		status, stdout, stderr := runs(append(args, damaged)...)
+		if said := stdout + stderr; status != 0 || !strings.Contains(said, "truncated") || strings.Contains(said, "\x1b[31m") {
+			t.Errorf("%q: status %d, %.300q", args, status, said)
+		}
+	}
+}
+
 // TestReportHTML writes a page, once unless forced.
 func TestReportHTML(t *testing.T) {
 	dir, _ := results(t)

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/mpitrace/mpitrace/internal/version"
+	"github.com/mpitrace/mpitrace/segment"
 	"github.com/spf13/cobra"
 )
 
@@ -39,6 +40,14 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "mpitrace: %v\n", err)
 	return statusUsage
+}
+
+// say writes lines on stderr. What stands in them may come from files of
+// others, so that nothing in them may steer a terminal.
+func say(stderr io.Writer, lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(line))
+	}
 }
 
 // newRootCommand is the whole command tree; man pages and completions are
@@ -76,9 +85,11 @@ func subcommands() []*cobra.Command {
 		newPackCommand(),
 		newCollectCommand(),
 		newCleanCommand(),
+		newAgentCommand(),
 		newDoctorCommand(),
 		newBenchCommand(),
 		newFabricCommand(),
+		newMemmonCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),
 	}

@@ -78,7 +78,7 @@ func (o *topCommand) run(name string, stdin *os.File, stdout, stderr io.Writer) 
 			return err
 		}
 		if said != "" && name == "" {
-			fmt.Fprintf(stderr, "mpitrace: this is %s\n", segment.CleanText(said))
+			say(stderr, "this is "+said)
 		}
 		options.Job = path
 	}
@@ -96,7 +96,7 @@ func (o *topCommand) run(name string, stdin *os.File, stdout, stderr io.Writer) 
 	case signal != 0:
 		return exitStatus(128 + int(signal))
 	case ended != "":
-		fmt.Fprintf(stderr, "mpitrace: %s\n", segment.CleanText(ended))
+		say(stderr, ended)
 	}
 	return nil
 }

@@ -256,6 +256,10 @@ func TestNoSmallMessages(t *testing.T) {
 	if r := Advise(in); len(r.Notes) != 0 {
 		t.Errorf("followed: %q", r.Notes)
 	}
+	in.ReuseKnown, in.Sites[0].Bytes = false, 0
+	if r := Advise(in); len(r.Notes) != 0 {
+		t.Errorf("no message at all: %q", r.Notes)
+	}
 }
 
 // TestMostlyWaiting: that no technique helps is not all there is to say where

@@ -65,9 +65,11 @@ func fromReuse(in *Input, technique, path string, wanted func(kind) bool) ([]Rec
 	return shares.recommendations(in), notes
 }
 
+// hasSites tells whether there are small messages; calls that send to nobody
+// have no bytes.
 func hasSites(in *Input, wanted func(kind) bool) bool {
 	for i := range in.Sites {
-		if wanted(in.Sites[i].kind()) && in.Sites[i].Calls > 0 && in.Sites[i].mean() <= in.EagerLimit {
+		if wanted(in.Sites[i].kind()) && in.Sites[i].Bytes > 0 && in.Sites[i].mean() <= in.EagerLimit {
 			return true
 		}
 	}

@@ -74,6 +74,30 @@ func TestLayoutRefusesHiddenPadding(t *testing.T) {
 	}
 }
 
+func TestMetricsRefused(t *testing.T) {
+	good := measure{Name: "mpitrace_job_wait_seconds_total", Type: "counter", Unit: "seconds", Help: "h", Since: "1", Labels: []string{"user"}}
+	for want, spoil := range map[string]func(m *measure){
+		"begin with mpitrace_":  func(m *measure) { m.Name = "job_wait_seconds_total" },
+		"unknown type":          func(m *measure) { m.Type = "histogram" },
+		"end in _total":         func(m *measure) { m.Type = "gauge" },
+		"does not stand at its": func(m *measure) { m.Unit = "bytes" },
+		"needs help":            func(m *measure) { m.Help = "" },
+		"has no meaning":        func(m *measure) { m.Labels = []string{"job"} },
+		"used by nothing":       func(m *measure) { m.Labels = nil },
+	} {
+		bad := good
+		spoil(&bad)
+		page := metrics{Labels: [][2]string{{"user", "who"}}, Metrics: []measure{bad}}
+		if err := page.check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+	page := metrics{Labels: [][2]string{{"user", "who"}}, Metrics: []measure{good}}
+	if err := page.check(); err != nil || good.variable() != "jobWaitSeconds" {
+		t.Errorf("%v, %s", err, good.variable())
+	}
+}
+
 // TestEveryCallHasAWrapper guards against a class that emits nothing.
 func TestEveryCallHasAWrapper(t *testing.T) {
 	a := load(t)

@@ -85,5 +85,10 @@ func generate(dir string) (output, error) {
 		return nil, err
 	}
 	knobs.emit(out)
+	metrics, err := readMetrics(filepath.Join(dir, "metrics.json"))
+	if err != nil {
+		return nil, err
+	}
+	metrics.emit(out)
 	return out, nil
 }

@@ -129,7 +129,7 @@ func gone(job string, err error) bool {
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), ".seg") })
+	return !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return strings.HasSuffix(e.Name(), segment.FileSuffix) })
 }
 
 func snapshotOf(r *report.Report, at time.Time) *Snapshot {

@@ -74,7 +74,6 @@ type loader struct {
 	numbers  map[segment.Process]uint32
 	comms    map[commKey]*Comm
 	shift    map[int]int64 // ns to add to the clocks of a component
-	homeless uint64
 }
 
 // load reads a result, without its trace.

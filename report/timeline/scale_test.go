@@ -52,7 +52,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 		cmd := exec.Command(os.Args[0], "-test.run=^TestMemory$", "-test.v")
-		cmd.Env = append(os.Environ(), exportIn+"="+dir, "TMPDIR="+t.TempDir())
+		cmd.Env = append(os.Environ(), exportIn+"="+dir, "TMPDIR="+t.TempDir(), "GOMEMLIMIT=40MiB")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -130,7 +130,7 @@ func TestCutOff(t *testing.T) {
 func TestPingPong(t *testing.T) {
 	h := hosts.New(t, 2)
 	program := filepath.Join(t.TempDir(), "pingpong")
-	sources := []string{filepath.Join(root, "bench/fabric/pingpong.c")}
+	sources := []string{filepath.Join(root, "bench/fabric/programs/sockets.c")}
 	for _, pattern := range []string{"c/fabric/*.c", "c/fabric/*/*.c"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {

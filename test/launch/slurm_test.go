@@ -209,6 +209,7 @@ func TestSlurm(t *testing.T) {
 	t.Run("cancelled", s.testCancelled)
 	t.Run("mpirun", s.testMpirun)
 	t.Run("sbatch", s.testSbatchRefused)
+	t.Run("agent", s.testAgent)
 }
 
 func (s *slurm) testEnding(t *testing.T, command []string) {

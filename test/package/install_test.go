@@ -40,12 +40,16 @@ func TestInstalledFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		mode := os.FileMode(0o644)
-		if strings.HasPrefix(file, "bin/") || strings.HasPrefix(file, "lib/mpitrace/") {
+		if strings.HasPrefix(file, "bin/") || strings.HasPrefix(file, "lib/mpitrace/") || file == optional {
 			mode = 0o755
 		}
 		if info.Mode() != mode || info.Size() == 0 {
 			t.Errorf("%s: mode %v, %d bytes, want mode %v", file, info.Mode(), info.Size(), mode)
 		}
+	}
+	unit, err := os.ReadFile(filepath.Join(copied, "lib/systemd/system/mpitrace-agent.service"))
+	if err != nil || !strings.Contains(string(unit), "ExecStart="+prefix+"/bin/mpitrace agent ") {
+		t.Errorf("the unit does not start the installed program (%v):\n%s", err, unit)
 	}
 	if got := must(t, "", nil, copied+"/bin/mpitrace", "--version"); got != "mpitrace version "+version.Number+"\n" {
 		t.Errorf("--version: %q", got)
@@ -210,6 +214,9 @@ func TestNamesOfModulefiles(t *testing.T) {
 		}
 	}
 }
+
+// optional is installed where it was built, and is in no package.
+const optional = "libexec/mpitrace/mpitrace-otf2"
 
 // TestList: what packaging/files gets wrong is said, with the name.
 func TestList(t *testing.T) {

@@ -56,8 +56,8 @@ static void publish(uint32_t slot, uintptr_t start, uintptr_t bytes)
     struct mt_regcache_order orders[2] = {
         {.verb = MT_REGCACHE_PUBLISH, .slot = slot, .start = start,
          .end = start + bytes,
-         .generation = mt_regcache_generation(generations, start,
-                                              start + bytes)},
+         .generation = mt_memhook_stamp(generations, start,
+                                        bytes)},
         {.verb = MT_REGCACHE_POINT, .slot = slot, .start = start}};
     mt_regcache_serve(&cache, orders, 2);
 }

@@ -26,10 +26,11 @@ type process struct {
 // self is this process, which lives.
 func self(t *testing.T, rank int) process {
 	t.Helper()
-	return process{
-		rank: rank, pid: os.Getpid(), start: startOf(t, os.Getpid()),
-		boot: thisMachine().boot, namespace: thisMachine().namespace,
+	s := synth.Job{ID: "self", Ranks: 1}.Segment(0)
+	if err := s.Live(os.Getpid()); err != nil {
+		t.Fatal(err)
 	}
+	return process{rank, os.Getpid(), s.Header.PIDStart, segment.Text(s.Header.BootID[:]), s.Header.PIDNamespace}
 }
 
 // startOf is when a process started, in ticks since boot.

@@ -1,18 +1,13 @@
 package harvest
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/mpitrace/mpitrace/segment"
-	"golang.org/x/sys/unix"
 )
 
 // state of the process that wrote a segment.
@@ -55,7 +50,6 @@ func (j jobDir) idle() bool { return len(j.in(dead)) == len(j.segments) }
 func scan(bases []string, job string) ([]jobDir, error) {
 	var jobs []jobDir
 	var problems []error
-	here := thisMachine()
 	for _, base := range bases {
 		list, err := segment.Scan(base)
 		if err != nil {
@@ -72,61 +66,23 @@ func scan(bases []string, job string) ([]jobDir, error) {
 				i = len(jobs)
 				jobs = append(jobs, jobDir{path: path, job: f.Job})
 			}
-			jobs[i].segments = append(jobs[i].segments, found{f, here.judge(f)})
+			jobs[i].segments = append(jobs[i].segments, found{f, judge(f)})
 		}
 	}
 	return jobs, errors.Join(problems...)
 }
 
-// machine identifies this boot and pid namespace.
-type machine struct {
-	boot      string
-	namespace uint64
-}
-
-func thisMachine() machine {
-	var m machine
-	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
-		m.boot = string(bytes.TrimSpace(id))
-	}
-	var info unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &info) == nil {
-		m.namespace = info.Ino
-	}
-	return m
-}
-
 // judge tells what became of the process of a segment. Where the header
 // cannot be read (it is being written, or damaged) the name of the file says
 // whose it is.
-func (m machine) judge(f segment.Found) state {
+func judge(f segment.Found) state {
 	switch {
-	case f.Err != nil:
-		return byName(f.Path)
-	case f.Alive:
+	case f.Alive, f.Err != nil && segment.AliveByName(f.Path):
 		return alive
-	case segment.Text(f.Header.BootID[:]) == m.boot && f.Header.PIDNamespace != m.namespace:
+	case f.Err == nil && segment.Foreign(&f.Header):
 		return foreign
 	}
 	return dead
-}
-
-// byName judges by a name of the form PID-START.seg.
-func byName(path string) state {
-	name := strings.TrimSuffix(filepath.Base(path), ".seg")
-	pid, start, ok := strings.Cut(name, "-")
-	if !ok {
-		return dead
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
-	if _, bad := strconv.ParseUint(pid, 10, 32); err != nil || bad != nil {
-		return dead
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[19] != start {
-		return dead
-	}
-	return alive
 }
 
 // remove unlinks segments, and the job directory when nothing is left in it.

@@ -62,7 +62,7 @@ type Done struct {
 
 // Run exports a result, until ctx ends. The output appears under its name when it is complete;
 // after an error nothing is left of it. An output that exists is refused, with
-// an error that wraps fs.ErrExist, unless Force is set.
+// a *fs.PathError of fs.ErrExist, unless Force is set.
 func Run(ctx context.Context, path string, o Options) (*Done, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (o *Options) refuse(out, path string) error {
 		return fmt.Errorf("-o %s: %w", out, err)
 	}
 	if !o.Force {
-		return fmt.Errorf("%s: %w", out, fs.ErrExist)
+		return &fs.PathError{Op: "export", Path: out, Err: fs.ErrExist}
 	}
 	if here, err := os.Stat(path); err == nil && os.SameFile(here, info) {
 		return fmt.Errorf("-o %s: is the result itself", out)
@@ -206,7 +206,7 @@ func (w *watcher) Begin(j *timeline.Job) error {
 func (o *Options) rename(product, out, temporary string) error {
 	if _, err := os.Lstat(out); err == nil {
 		if !o.Force {
-			return fmt.Errorf("%s: %w", out, fs.ErrExist)
+			return &fs.PathError{Op: "export", Path: out, Err: fs.ErrExist}
 		}
 		if err := os.Rename(out, filepath.Join(temporary, ".before")); err != nil {
 			return fmt.Errorf("%s: %w", out, err)

@@ -16,13 +16,13 @@ const batch = 512
 
 // parquetEncoder writes Apache Parquet.
 type parquetEncoder struct {
-	writer  *parquet.Writer
+	writer  *parquet.GenericWriter[any]
 	columns []column
 	rows    []parquet.Row
 }
 
 func newParquet(w io.Writer, name string, columns []column, version string) *parquetEncoder {
-	return &parquetEncoder{columns: columns, writer: parquet.NewWriter(w, schemaOf(name, columns), parquet.MaxRowsPerRowGroup(rowGroup),
+	return &parquetEncoder{columns: columns, writer: parquet.NewGenericWriter[any](w, schemaOf(name, columns), parquet.MaxRowsPerRowGroup(rowGroup),
 		parquet.Compression(&parquet.Snappy), parquet.CreatedBy("mpitrace", version, ""))}
 }
 

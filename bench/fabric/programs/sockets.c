@@ -1,4 +1,4 @@
-/* pingpong.c DEVICE RANK OWN_IP OTHER_IP TURNS: half a round trip of small
+/* sockets.c DEVICE RANK OWN_IP OTHER_IP TURNS: half a round trip of small
  * messages between two hosts, the fabric beside a bare socket that does the
  * same work: polled, one system call to send, one to receive. DEVICE is the
  * interface

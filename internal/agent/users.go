@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// users finds names of users and remembers them.
+type users struct {
+	mu    sync.Mutex
+	known map[uint32]string
+}
+
+// lookUpWithin bounds a question to the directory service of the site.
+const lookUpWithin = 2 * time.Second
+
+// name is the name of a user, or the number if it has none. It may take
+// lookUpWithin the first time.
+func (u *users) name(uid uint32) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if name, ok := u.known[uid]; ok {
+		return name
+	}
+	if u.known == nil {
+		u.known = map[uint32]string{}
+	}
+	name := lookUpUser(strconv.FormatUint(uint64(uid), 10))
+	u.known[uid] = name
+	return name
+}
+
+// lookUpUser asks /etc/passwd, and getent for what only the name service of the
+// site knows: a program without cgo cannot ask it.
+func lookUpUser(uid string) string {
+	if u, err := user.LookupId(uid); err == nil {
+		return label(u.Username)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lookUpWithin)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "getent", "passwd", uid).Output()
+	name, _, ok := strings.Cut(string(out), ":")
+	if err != nil || !ok || name == "" {
+		return uid
+	}
+	return label(name)
+}

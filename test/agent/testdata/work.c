@@ -1,0 +1,29 @@
+/* work.c STEPS MICROSECONDS: an exchange round the ring and a reduction in each
+ * step; the last rank works MICROSECONDS before it comes, the others wait. */
+#include <mpi.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    int steps = argc > 1 ? atoi(argv[1]) : 1, rank, size;
+    useconds_t work = argc > 2 ? (useconds_t)atoi(argv[2]) : 0;
+    double out[64] = {0}, in[64], sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 0; i < steps; i++) {
+        MPI_Request r[2];
+        MPI_Irecv(in, 64, MPI_DOUBLE, (rank + size - 1) % size, 0,
+                  MPI_COMM_WORLD, &r[0]);
+        MPI_Isend(out, 64, MPI_DOUBLE, (rank + 1) % size, 0, MPI_COMM_WORLD,
+                  &r[1]);
+        MPI_Waitall(2, r, MPI_STATUSES_IGNORE);
+        if (rank == size - 1) {
+            usleep(work);
+        }
+        MPI_Allreduce(in, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,152 @@
+/* ways_file.c: pages of a shared file that leave the file while it stays
+ * mapped. */
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stale.h"
+
+static char *create_file(struct place *p)
+{
+    if (p->file >= 0) {
+        return p->base;
+    }
+    p->file = memfd_create("stale", 0);
+    if (p->file < 0 || ftruncate(p->file, 2 * (off_t)p->bytes) != 0 ||
+        mmap(p->base, p->bytes, PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_FIXED_NOREPLACE, p->file, 0) != p->base) {
+        die("a file in memory");
+    }
+    return p->base;
+}
+
+/* after its size was set to nothing */
+static void grow(const struct place *p)
+{
+    if (ftruncate(p->file, 2 * (off_t)p->bytes) != 0) {
+        die("ftruncate");
+    }
+}
+
+static const char *path_of(const struct place *p, char path[64])
+{
+    snprintf(path, 64, "/proc/self/fd/%d", p->file);
+    return path;
+}
+
+static void destroy_remove(struct place *p, char *a)
+{
+    if (madvise(a, p->bytes, MADV_REMOVE) != 0) {
+        die("madvise(MADV_REMOVE)");
+    }
+}
+
+static void destroy_punch(struct place *p, char *a)
+{
+    (void)a;
+    if (fallocate(p->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                  (off_t)p->bytes) != 0) {
+        die("fallocate(FALLOC_FL_PUNCH_HOLE)");
+    }
+}
+
+static void destroy_ftruncate(struct place *p, char *a)
+{
+    (void)a;
+    if (ftruncate(p->file, 0) != 0) {
+        die("ftruncate");
+    }
+    grow(p);
+}
+
+static void destroy_truncate(struct place *p, char *a)
+{
+    (void)a;
+    char path[64];
+    if (truncate(path_of(p, path), 0) != 0) {
+        die("truncate");
+    }
+    grow(p);
+}
+
+static void reopened(struct place *p, int fd)
+{
+    if (fd < 0) {
+        die("opening with O_TRUNC");
+    }
+    close(fd);
+    /* grown by a process that is not watched, so that only the opening counts */
+    pid_t child = vfork();
+    if (child == 0) {
+        char size[32];
+        char path[64];
+        snprintf(size, sizeof size, "%zu", 2 * p->bytes);
+        execlp("truncate", "truncate", "-s", size, path_of(p, path), (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        die("truncate -s");
+    }
+}
+
+static void destroy_open(struct place *p, char *a)
+{
+    (void)a;
+    char path[64];
+    reopened(p, open(path_of(p, path), O_RDWR | O_TRUNC));
+}
+
+static void destroy_openat2(struct place *p, char *a)
+{
+    (void)a;
+    char path[64];
+    struct open_how how = {.flags = O_RDWR | O_TRUNC};
+    reopened(p, (int)syscall(SYS_openat2, AT_FDCWD, path_of(p, path), &how,
+                             sizeof how));
+}
+
+/* The other half of the file takes the place of what is mapped, in turn. */
+static void destroy_remap(struct place *p, char *a)
+{
+    p->other = p->other == 0 ? 1 : 0;
+    size_t page = (size_t)p->other * p->bytes / 4096;
+    if (remap_file_pages(a, p->bytes, 0, page, 0) != 0) {
+        unsupported("remap_file_pages");
+    }
+}
+
+/* Another process punches the hole: nobody can see that. */
+static void destroy_punch_elsewhere(struct place *p, char *a)
+{
+    (void)a;
+    pid_t child = vfork();
+    if (child == 0) {
+        char size[32];
+        char path[64];
+        snprintf(size, sizeof size, "%zu", p->bytes);
+        execlp("fallocate", "fallocate", "--punch-hole", "--length", size,
+               path_of(p, path), (char *)NULL);
+        _exit(127);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+        die("fallocate --punch-hole");
+    }
+}
+
+const struct way file_ways[] = {
+    {"file-remove", create_file, destroy_remove, false},
+    {"file-punch", create_file, destroy_punch, false},
+    {"file-ftruncate", create_file, destroy_ftruncate, false},
+    {"file-truncate", create_file, destroy_truncate, false},
+    {"file-open", create_file, destroy_open, false},
+    {"file-openat2", create_file, destroy_openat2, false},
+    {"file-remap", create_file, destroy_remap, false},
+    {"file-punch-elsewhere", create_file, destroy_punch_elsewhere, false},
+    {NULL, NULL, NULL, false},
+};

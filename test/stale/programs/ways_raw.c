@@ -1,0 +1,248 @@
+/* ways_raw.c: memory lost by system calls that no library sees. */
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "stale.h"
+
+static void destroy_munmap(struct place *p, char *a)
+{
+    if (syscall(SYS_munmap, a, p->bytes) != 0) {
+        die("munmap");
+    }
+}
+
+static char *create_once(struct place *p)
+{
+    if (p->own == NULL) {
+        p->own = create_anonymous(p);
+    }
+    return p->own;
+}
+
+/* moved to where nothing is, and unmapped there */
+static void destroy_mremap(struct place *p, char *a)
+{
+    char *elsewhere = p->base + 8 * p->bytes;
+    if (syscall(SYS_mremap, a, p->bytes, p->bytes,
+                MREMAP_MAYMOVE | MREMAP_FIXED, elsewhere) != (long)elsewhere ||
+        syscall(SYS_munmap, elsewhere, p->bytes) != 0) {
+        die("mremap");
+    }
+}
+
+/* other memory is moved onto the buffer */
+static void destroy_mremap_over(struct place *p, char *a)
+{
+    struct place elsewhere = *p;
+    elsewhere.base += 8 * p->bytes;
+    char *other = create_anonymous(&elsewhere);
+    if (syscall(SYS_mremap, other, p->bytes, p->bytes,
+                MREMAP_MAYMOVE | MREMAP_FIXED, a) != (long)a) {
+        die("mremap");
+    }
+}
+
+/* the pages leave, the mapping stays */
+static void destroy_mremap_dontunmap(struct place *p, char *a)
+{
+    enum { DONTUNMAP = 4 };
+    char *elsewhere = p->base + 8 * p->bytes;
+    if (syscall(SYS_mremap, a, p->bytes, p->bytes,
+                MREMAP_MAYMOVE | MREMAP_FIXED | DONTUNMAP, elsewhere) !=
+            (long)elsewhere ||
+        syscall(SYS_munmap, elsewhere, p->bytes) != 0) {
+        unsupported("mremap(MREMAP_DONTUNMAP)");
+    }
+}
+
+static void destroy_fixed(struct place *p, char *a)
+{
+    if (syscall(SYS_mmap, a, p->bytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != (long)a) {
+        die("mmap(MAP_FIXED)");
+    }
+}
+
+static void destroy_dontneed(struct place *p, char *a)
+{
+    if (syscall(SYS_madvise, a, p->bytes, MADV_DONTNEED) != 0) {
+        die("madvise");
+    }
+}
+
+static void destroy_guard(struct place *p, char *a)
+{
+    enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+    if (syscall(SYS_madvise, a, p->bytes, GUARD_INSTALL) != 0 ||
+        syscall(SYS_madvise, a, p->bytes, GUARD_REMOVE) != 0) {
+        unsupported("madvise(MADV_GUARD_INSTALL)");
+    }
+}
+
+/* The heap, from its first end on. */
+static char *create_brk(struct place *p)
+{
+    if (p->own == NULL) {
+        p->own = (char *)(((uintptr_t)syscall(SYS_brk, 0) + 4095) / 4096 * 4096);
+    }
+    char *end = (char *)p->own + p->bytes;
+    if (syscall(SYS_brk, end) != (long)end) {
+        die("brk");
+    }
+    return p->own;
+}
+
+static void destroy_brk(struct place *p, char *a)
+{
+    (void)p;
+    if (syscall(SYS_brk, a) != (long)a) {
+        die("brk");
+    }
+}
+
+static void destroy_process_madvise(struct place *p, char *a)
+{
+    if (p->file < 0) {
+        p->file = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    }
+    struct iovec range = {a, p->bytes};
+    if (syscall(SYS_process_madvise, p->file, &range, 1ul, MADV_DONTNEED, 0) !=
+        (long)p->bytes) {
+        unsupported("process_madvise(MADV_DONTNEED) of oneself");
+    }
+}
+
+/* What is shared with the kernel of a ring of one entry. */
+struct ring {
+    unsigned *sq_tail, *sq_flags, *sq_array, *cq_head, *cq_tail;
+    struct io_uring_sqe *entry;
+    struct io_uring_cqe *completions;
+    unsigned cq_mask;
+    bool polled;
+};
+
+static struct ring *ring_new(struct place *p, bool polled)
+{
+    static struct ring rings[2];
+    struct ring *r = &rings[polled];
+    struct io_uring_params q = {.flags = polled ? IORING_SETUP_SQPOLL : 0,
+                                .sq_thread_idle = 2000};
+    p->file = (int)syscall(SYS_io_uring_setup, 1, &q);
+    if (p->file < 0) {
+        unsupported("io_uring_setup");
+    }
+    size_t bytes = q.cq_off.cqes + q.cq_entries * sizeof(struct io_uring_cqe);
+    char *sq = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->file,
+                    IORING_OFF_SQ_RING);
+    r->entry = mmap(NULL, sizeof *r->entry, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    p->file, IORING_OFF_SQES);
+    if (sq == MAP_FAILED || r->entry == MAP_FAILED) {
+        die("mapping a ring");
+    }
+    r->sq_tail = (unsigned *)(void *)(sq + q.sq_off.tail);
+    r->sq_flags = (unsigned *)(void *)(sq + q.sq_off.flags);
+    r->sq_array = (unsigned *)(void *)(sq + q.sq_off.array);
+    r->cq_head = (unsigned *)(void *)(sq + q.cq_off.head);
+    r->cq_tail = (unsigned *)(void *)(sq + q.cq_off.tail);
+    r->completions = (struct io_uring_cqe *)(void *)(sq + q.cq_off.cqes);
+    r->cq_mask = q.cq_entries - 1;
+    r->polled = polled;
+    return r;
+}
+
+/* Submits the entry and waits for its completion. */
+static int ring_do(int fd, struct ring *r)
+{
+    r->sq_array[0] = 0;
+    __atomic_store_n(r->sq_tail, *r->sq_tail + 1, __ATOMIC_RELEASE);
+    unsigned flags = IORING_ENTER_GETEVENTS;
+    if (r->polled &&
+        (__atomic_load_n(r->sq_flags, __ATOMIC_SEQ_CST) &
+         IORING_SQ_NEED_WAKEUP) != 0) {
+        flags |= IORING_ENTER_SQ_WAKEUP;
+    }
+    while (syscall(SYS_io_uring_enter, fd, r->polled ? 0 : 1, 1, flags, NULL,
+                   0) < 0) {
+        if (errno != EINTR) {
+            die("io_uring_enter");
+        }
+    }
+    unsigned head = *r->cq_head;
+    while (__atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE) == head) {
+        usleep(10);
+    }
+    int result = r->completions[head & r->cq_mask].res;
+    __atomic_store_n(r->cq_head, head + 1, __ATOMIC_RELEASE);
+    return result;
+}
+
+static void ring_dontneed(struct place *p, char *a, bool polled)
+{
+    static struct ring *rings[2];
+    if (p->file < 0) {
+        rings[polled] = ring_new(p, polled);
+    }
+    struct ring *r = rings[polled];
+    memset(r->entry, 0, sizeof *r->entry);
+    r->entry->opcode = IORING_OP_MADVISE;
+    r->entry->fd = -1;
+    r->entry->addr = (uintptr_t)a;
+    r->entry->len = (unsigned)p->bytes;
+    r->entry->fadvise_advice = MADV_DONTNEED;
+    errno = -ring_do(p->file, r);
+    if (errno != 0) {
+        die("madvise by io_uring");
+    }
+}
+
+static void destroy_ring(struct place *p, char *a)
+{
+    ring_dontneed(p, a, false);
+}
+
+static void destroy_ring_polled(struct place *p, char *a)
+{
+    ring_dontneed(p, a, true);
+}
+
+#if defined(__x86_64__)
+
+/* the 32-bit system call, from a 64-bit program */
+static void destroy_compat(struct place *p, char *a)
+{
+    enum { I386_MUNMAP = 91 };
+    long result;
+    __asm__ volatile("int $0x80"
+                     : "=a"(result)
+                     : "a"(I386_MUNMAP), "b"(a), "c"(p->bytes)
+                     : "memory", "r8", "r9", "r10", "r11");
+    if (result != 0) {
+        errno = (int)-result;
+        unsupported("munmap by int 0x80");
+    }
+}
+
+#endif
+
+const struct way raw_ways[] = {
+    {"raw-munmap", create_anonymous, destroy_munmap, false},
+    {"raw-mremap", create_anonymous, destroy_mremap, false},
+    {"raw-mremap-over", create_once, destroy_mremap_over, false},
+    {"raw-mremap-dontunmap", create_once, destroy_mremap_dontunmap, false},
+    {"raw-fixed", create_once, destroy_fixed, false},
+    {"raw-dontneed", create_once, destroy_dontneed, false},
+    {"raw-guard", create_once, destroy_guard, false},
+    {"raw-brk", create_brk, destroy_brk, false},
+    {"raw-process-madvise", create_once, destroy_process_madvise, false},
+    {"raw-io-uring", create_once, destroy_ring, false},
+    {"raw-io-uring-polled", create_once, destroy_ring_polled, false},
+#if defined(__x86_64__)
+    {"raw-int80", create_anonymous, destroy_compat, false},
+#endif
+    {NULL, NULL, NULL, false},
+};

@@ -1,0 +1,248 @@
+package stale
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+// notByKernel are ways that the kernel monitor does not see: what another
+// process does with a shared file, and 32-bit calls, of which tracepoints of
+// single system calls do not tell.
+var notByKernel = []string{"file-punch-elsewhere", "raw-int80"}
+
+func TestKernelMonitor(t *testing.T) {
+	socket, exe := helper(t), build(t, "gcc")
+	for _, way := range without(ways(t, exe), notByKernel...) {
+		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket)) })
+	}
+	for _, way := range notByKernel {
+		if !slices.Contains(ways(t, exe), way) {
+			continue // not on this architecture
+		}
+		t.Run(way, func(t *testing.T) { expectStale(t, single(t, exe, way, 1, "SOCKET="+socket)) })
+	}
+}
+
+// TestControl: with generations that never change each way leaves stale
+// registrations, so that a test that finds none proves something.
+func TestControl(t *testing.T) {
+	exe := build(t, "gcc")
+	for _, way := range ways(t, exe) {
+		t.Run(way, func(t *testing.T) {
+			n := min(cyclesOf(way), 1000)
+			expectStale(t, run(t, n, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
+		})
+	}
+}
+
+// byLibucm are the ways that libucm sees: functions of libc.
+var byLibucm = []string{"munmap", "huge", "dontneed", "free-advice", "malloc", "aligned", "realloc", "trim", "shmdt", "shm-remap", "file-remove", "fork", "vfork", "thread"}
+
+func TestLibucm(t *testing.T) {
+	exe := build(t, "gcc")
+	need(t, libucs())
+	for _, way := range byLibucm {
+		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "MONITOR=ucm")) })
+	}
+	for _, way := range without(ways(t, exe), byLibucm...) {
+		t.Run(way, func(t *testing.T) {
+			n := min(cyclesOf(way), 1000)
+			expectStale(t, run(t, n, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
+		})
+	}
+}
+
+func libucs() error { return library("libucs.so.0", "libucx0") }
+
+// library is the error that a library is not installed.
+func library(name, packages string) error {
+	out, err := exec.Command("/sbin/ldconfig", "-p").Output()
+	if err == nil && !strings.Contains(string(out), "\t"+name+" ") {
+		err = mpijob.Missing(name, "apt-get install -y "+packages)
+	}
+	return err
+}
+
+// TestThreads: several threads lose memory at once, with glibc from heaps of
+// their own.
+func TestThreads(t *testing.T) {
+	socket, exe := helper(t), build(t, "gcc")
+	for _, way := range []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread", "fork", "raw-munmap", "raw-fixed"} {
+		t.Run(way, func(t *testing.T) {
+			c := single(t, exe, way, 4, "SOCKET="+socket)
+			if c.stale != 0 || c.hits < c.cycles/2 || c.reused < c.cycles/2 {
+				t.Errorf("%+v: want none stale, most reused and found", c)
+			}
+		})
+	}
+}
+
+// TestAllocators: such as give memory back at once, as others do after a while.
+func TestAllocators(t *testing.T) {
+	socket, exe := helper(t), build(t, "gcc")
+	for _, a := range []struct {
+		library, packages string
+		env               []string
+	}{
+		{"libjemalloc.so.2", "libjemalloc2", []string{"MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0"}},
+		{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", []string{"TCMALLOC_AGGRESSIVE_DECOMMIT=1"}},
+	} {
+		t.Run(a.library, func(t *testing.T) {
+			need(t, library(a.library, a.packages))
+			env := append(a.env, "LD_PRELOAD="+a.library)
+			for _, way := range []string{"aligned", "malloc", "realloc"} {
+				blind := run(t, 1000, append(env, "MONITOR=blind"), exe, way, "1000")[0]
+				if blind.stale == 0 {
+					t.Errorf("%s: gives nothing back: %+v", way, blind)
+				}
+				c := single(t, exe, way, 1, append(env, "SOCKET="+socket)...)
+				if c.stale != 0 || c.reused == 0 || !most(c.hits, c.cycles) {
+					t.Errorf("%s: %+v", way, c)
+				}
+			}
+		})
+	}
+}
+
+// TestMPI: in programs whose MPI follows memory itself: Open MPI with UCX, and
+// MPICH with UCX.
+func TestMPI(t *testing.T) {
+	socket := helper(t)
+	need(t, libucs())
+	for _, mpi := range mpijob.All {
+		t.Run(mpi.Name, func(t *testing.T) {
+			need(t, mpi.Missing())
+			exe := build(t, mpi.CC, "-DSTALE_MPI=1")
+			both := []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread"}
+			kernel := append(both, "raw-munmap", "raw-mremap", "raw-fixed")
+			for _, c := range job(t, mpi, exe, kernel, *cycles, "MONITOR=ebpf", "SOCKET="+socket) {
+				expectFresh(t, c)
+			}
+			for _, c := range job(t, mpi, exe, both, *cycles, "MONITOR=ucm") {
+				expectFresh(t, c)
+			}
+			for _, monitor := range []string{"ebpf", "ucm"} { // large processes fork slowly
+				for _, c := range job(t, mpi, exe, []string{"fork"}, max(*cycles/20, 10), "MONITOR="+monitor, "SOCKET="+socket) {
+					expectFresh(t, c)
+				}
+			}
+			for _, c := range job(t, mpi, exe, []string{"raw-munmap"}, 1000, "MONITOR=ucm") {
+				expectStale(t, c)
+			}
+		})
+	}
+}
+
+// job goes the ways in two ranks, with UCX below the MPI.
+func job(t *testing.T, mpi mpijob.MPI, exe string, ways []string, n int, env ...string) []counts {
+	t.Helper()
+	if mpi.Name == "openmpi" { // and no other: it fails without UCX
+		env = append(env, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any")
+	}
+	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: env}
+	c := run(t, n*len(ways), nil, j.Command()...)
+	if len(c) != 2*len(ways) {
+		t.Errorf("%v: %d counts, not %d", ways, len(c), 2*len(ways))
+	}
+	return c
+}
+
+// TestChildren: a child of fork is not watched until it asks.
+func TestChildren(t *testing.T) {
+	socket := helper(t)
+	exe := filepath.Join(t.TempDir(), "child")
+	compile(t, "gcc", exe, "programs/child.c")
+	if out, err := exec.Command(exe, socket).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestExec: what was watched before exec does not matter to the new program.
+func TestExec(t *testing.T) {
+	socket, exe := helper(t), build(t, "gcc")
+	for _, way := range []string{"munmap", "raw-munmap"} {
+		expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket, "EXEC=1"))
+	}
+}
+
+// unshared are the words in front of a command that runs it in a process
+// namespace of its own.
+var unshared = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+
+// TestNamespaces: processes are recognised wherever they, or the helper, run.
+func TestNamespaces(t *testing.T) {
+	need(t, mpijob.Tools("util-linux", "unshare"))
+	socket, exe := helper(t), build(t, "gcc")
+	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, append(unshared, exe, "munmap", "1000")...)[0])
+	_, socket = command(t, unshared...)
+	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, exe, "munmap", "1000")[0])
+}
+
+// command starts mpitrace memmon, with words in front of it.
+func command(t *testing.T, front ...string) (server *exec.Cmd, socket string) {
+	t.Helper()
+	dir := t.TempDir()
+	socket, mpitrace := filepath.Join(dir, "memmon.sock"), filepath.Join(dir, "mpitrace")
+	if out, err := exec.Command("go", "build", "-o", mpitrace, "../../cmd/mpitrace").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	words := append(slices.Clone(front), mpitrace, "memmon", "--socket", socket)
+	server = exec.Command(words[0], words[1:]...)
+	expectLine(t, server, "mpitrace: memory monitor at "+socket)
+	return server, socket
+}
+
+// TestHelperKilled: who is watched stays watched when the helper is killed.
+func TestHelperKilled(t *testing.T) {
+	helper(t) // skips where it cannot be; nobody asks this one
+	server, socket := command(t)
+	exe := build(t, "gcc")
+	program := exec.Command(exe, "munmap", "1000")
+	program.Env = append(os.Environ(), "SOCKET="+socket, "WAIT=1")
+	in, err := program.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := expectLine(t, program, "ready")
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait()
+	fmt.Fprintln(in)
+	out, err := io.ReadAll(rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	expectFresh(t, parse(t, string(out))[0])
+}
+
+// expectLine starts a command, waits for its first line, and returns the rest.
+func expectLine(t *testing.T, cmd *exec.Cmd, want string) io.Reader {
+	t.Helper()
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	r := bufio.NewReader(out)
+	if line, err := r.ReadString('\n'); strings.TrimSpace(line) != want {
+		t.Fatalf("%s: %q (%v), not %q", cmd, line, err, want)
+	}
+	return r
+}
