@@ -262,7 +262,7 @@ void tool_memory(struct tool *t)
     }
     tool_memory_close(&m);
     tool_table_end(t);
-    if (t->rank == 0 && !t->o.json && each[1] > 0) {
+    if (t->rank == 0 && !t->o.json && each[0] > 0) {
         printf("UD takes %.3f of RC for each further peer\n",
                each[1] / each[0]);
     }
