@@ -1,5 +1,4 @@
-/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c
- * c/fabric/paths/stripe.c */
+/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c c/fabric/paths/stripe.c */
 /* The helpers of c/fabric/paths over a toy device: one process, strict rules (a
  * SEND without a receive, or a READ too many, ends the test), work carried out
  * whenever the seed says so, queues that are full whenever it says so. Each

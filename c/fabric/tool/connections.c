@@ -13,6 +13,8 @@
 static const uint64_t sizes[] = {8, 1024, 8192};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), MOST = 256, DEPTH = 4 };
 
+enum part { OUT, RECEIVED, WRITTEN, PARTS };
+
 struct group {
     uint32_t count;
     uint64_t bytes;
@@ -25,14 +27,14 @@ struct group {
     bool inlines;
 };
 
-static char *place(const struct group *g, uint32_t i, int part)
+static char *place(const struct group *g, uint32_t i, enum part part)
 {
-    return g->data.at + (2 * (uint64_t)i + (uint64_t)part) * g->bytes;
+    return g->data.at + (PARTS * (uint64_t)i + part) * g->bytes;
 }
 
 static void post_receive(const struct group *g, uint32_t i)
 {
-    struct mt_fabric_piece piece = {place(g, i, 1), (uint32_t)g->bytes,
+    struct mt_fabric_piece piece = {place(g, i, RECEIVED), (uint32_t)g->bytes,
                                     g->data.mr->lkey};
     struct mt_fabric_receive work = {
         .id = i, .piece_count = 1, .pieces = &piece};
@@ -42,7 +44,7 @@ static void post_receive(const struct group *g, uint32_t i)
 static struct mt_fabric_send work_of(const struct group *g, uint32_t i,
                                      struct mt_fabric_piece *piece)
 {
-    *piece = (struct mt_fabric_piece){place(g, i, 0), (uint32_t)g->bytes,
+    *piece = (struct mt_fabric_piece){place(g, i, OUT), (uint32_t)g->bytes,
                                       g->data.mr->lkey};
     return (struct mt_fabric_send){
         .id = i,
@@ -56,15 +58,16 @@ static struct mt_fabric_send work_of(const struct group *g, uint32_t i,
 static void stamp(const struct group *g, uint32_t i, uint64_t round)
 {
     uint64_t word = round << 16 | i;
-    char *at = place(g, i, 0);
+    char *at = place(g, i, OUT);
     memcpy(at, &word, 8);
     memcpy(at + g->bytes - 8, &word, 8);
 }
 
-static void stamped(const struct group *g, uint32_t i, uint64_t round)
+static void stamped(const struct group *g, uint32_t i, enum part part,
+                    uint64_t round)
 {
     uint64_t word = round << 16 | i;
-    const char *at = place(g, i, 1);
+    const char *at = place(g, i, part);
     if (memcmp(at, &word, 8) != 0 || memcmp(at + g->bytes - 8, &word, 8) != 0) {
         tool_fail("WRONG DATA: connection %u, round %llu", i,
                   (unsigned long long)round);
@@ -95,7 +98,7 @@ static void round_trip(struct tool *t, const struct group *g, uint64_t round)
         uint32_t n = tool_poll(g->receive_cq, c, open);
         for (uint32_t k = 0; k < n; k++) {
             uint32_t i = (uint32_t)c[k].id;
-            stamped(g, i, round);
+            stamped(g, i, RECEIVED, round);
             post_receive(g, i);
             if (t->rank == 1) {
                 send(g, i, round);
@@ -131,7 +134,8 @@ static void write_one(struct group *g, uint32_t i)
     struct mt_fabric_piece piece;
     struct mt_fabric_send work = work_of(g, i, &piece);
     work.opcode = MT_FABRIC_WRITE;
-    work.remote_address = g->data.remote_at + (2 * (uint64_t)i + 1) * g->bytes;
+    work.remote_address =
+        g->data.remote_at + (PARTS * (uint64_t)i + WRITTEN) * g->bytes;
     work.rkey = g->data.remote_rkey;
     if (g->inflight[i] == 0) {
         stamp(g, i, g->written[i] + 1); /* nothing reads the buffer now */
@@ -192,6 +196,9 @@ static double throughput(struct tool *t, struct group *g)
         tool_wait(t, &w, "WRITEs to complete");
     }
     round_trip(t, g, 1); /* SENDs follow the WRITEs of their queue pair */
+    for (uint32_t i = 0; i < g->count; i++) {
+        stamped(g, i, WRITTEN, 1);
+    }
     tool_swap(t, &mine, &theirs, sizeof(mine));
     return mine + theirs;
 }
@@ -207,7 +214,7 @@ static void open_group(struct tool *t, struct group *g, uint32_t count,
     g->inlines = bytes <= q.inline_bytes;
     g->send_cq = rail->send_cq;
     g->receive_cq = rail->receive_cq;
-    tool_memory_open(t, rail, (2 * count * bytes + 4095) / 4096 * 4096,
+    tool_memory_open(t, rail, (PARTS * count * bytes + 4095) / 4096 * 4096,
                      &g->data);
     tool_connect(t, rail, &q, count, g->qps);
 }

@@ -103,6 +103,18 @@ static void talk_rc(struct tool *t, const struct mt_rail *rail,
     }
 }
 
+/* Whether this is a datagram of an earlier peer, which was sent twice. */
+static bool came_before(const char *at, uint32_t from, uint32_t to)
+{
+    char earlier[MESSAGE];
+    bool equal = false;
+    for (uint32_t i = from; i < to && !equal; i++) {
+        tool_fill(earlier, MESSAGE, i);
+        equal = memcmp(earlier, at, MESSAGE) == 0;
+    }
+    return equal;
+}
+
 /* The same over UD: rank 0 has one queue pair, the other one for each peer. A
  * datagram may get lost: it is sent again. */
 static void talk_ud(struct tool *t, const struct mt_rail *rail,
@@ -129,7 +141,15 @@ static void talk_ud(struct tool *t, const struct mt_rail *rail,
         tool_fill(m->at, MESSAGE, i);
         tool_check(mt_fabric_post_send(qp, &w), "sending");
         tool_next(t, rail->send_cq, "a datagram to leave");
-        while (tool_poll(rail->receive_cq, &c, 1) == 0) {
+        for (bool here = false; !here;) {
+            if (tool_poll(rail->receive_cq, &c, 1) == 1) {
+                here = !came_before(m->at + MESSAGE + headroom, from, i);
+                if (!here) {
+                    tool_check(mt_fabric_post_receive(qp, &r),
+                               "posting a receive");
+                }
+                continue;
+            }
             tool_wait(t, &wait, "a datagram");
             if (wait.turns % 1000000 == 0) {
                 tool_check(mt_fabric_post_send(qp, &w), "sending again");
@@ -242,7 +262,7 @@ void tool_memory(struct tool *t)
     }
     tool_memory_close(&m);
     tool_table_end(t);
-    if (t->rank == 0 && !t->o.json && each[1] > 0) {
+    if (t->rank == 0 && !t->o.json && each[0] > 0) {
         printf("UD takes %.3f of RC for each further peer\n",
                each[1] / each[0]);
     }

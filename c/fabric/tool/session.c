@@ -167,6 +167,9 @@ static void tool_agree(struct tool *t)
                   theirs.version, TOOL_VERSION);
     }
     t->config = t->rank == 0 ? t->config : theirs;
+    if (t->config.size_count > TOOL_SIZES || t->config.connections < 2) {
+        tool_fail("the other side asks for what cannot be");
+    }
 }
 
 static void tool_open_rails(struct tool *t)
