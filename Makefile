@@ -48,7 +48,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
 	bench-top bench-agent bench-memmon conformance realapps findings \
-	pass-table test-slurm test-arm64 test-stale test-vm
+	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long
 
 all: build
 
@@ -65,6 +65,7 @@ help:
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
+	@echo 'make test-fabric-long  ten million operations of the fabric (hours)'
 	@echo 'make test-stale      lose memory in every way, a million times (an hour; root)'
 	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
@@ -213,6 +214,11 @@ test-arm64:
 # sanitizers, and fewer random operations.
 test-vm: deps-test
 	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
+
+# Ten million random operations for each software device, and every sanitizer
+# with every engine.
+test-fabric-long: deps-test build
+	$(GO) test ./test/fabric -count=1 -timeout 12h -v -args -long
 
 # 0 stale registrations in a million cycles of each way to lose memory.
 test-stale: deps-test
