@@ -7,7 +7,7 @@
  * prints medians, quartiles and ratios.
  *
  * Measures nothing else; its figures are those of one run on one machine. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../c/include/fabric.h"
+#include "../../../c/include/fabric.h"
 
 enum {
     BYTES = 24,

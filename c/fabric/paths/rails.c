@@ -1,5 +1,5 @@
 /* rails.c: see rails.h. Cold. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "rails.h"
 
 #include <fnmatch.h>

@@ -1,5 +1,5 @@
 /* socket.c: see socket.h. Cold. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "socket.h"
 
 #include <errno.h>

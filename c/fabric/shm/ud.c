@@ -1,5 +1,5 @@
 /* ud.c: datagrams. See inbox.h for how they travel. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "shm.h"
 
 #include <poll.h>

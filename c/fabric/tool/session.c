@@ -1,5 +1,5 @@
 /* session.c: the two processes, and how they end. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "tool.h"
 
 #include <errno.h>

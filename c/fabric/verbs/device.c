@@ -1,6 +1,6 @@
 /* device.c: which devices there are and what they can do; opening one; what it
  * tells without being asked. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "verbs.h"
 
 #if MT_VERBS

@@ -1,5 +1,5 @@
 /* qp.c: queue pairs from RESET to RTS, their addresses, and address handles. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "verbs.h"
 
 #if MT_VERBS

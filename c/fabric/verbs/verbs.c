@@ -1,6 +1,6 @@
 /* verbs.c: memory, completion queues, channels, shared receive queues; and the
  * table of the provider. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "verbs.h"
 
 #if MT_VERBS

@@ -1,5 +1,5 @@
 /* harness.c: see harness.h. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "harness.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* stress.c: many, full, and dead: an error with a name in time, no hang, and
  * nothing left behind. */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "harness.h"
 
 #include <dirent.h>
