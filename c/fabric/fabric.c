@@ -5,6 +5,7 @@
  *
  * Cold. Threads: the counts are atomic; what a provider does at once for two
  * threads is its own matter. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,6 +49,101 @@ static void mt_drop(uint32_t *objects)
 static bool mt_in_use(const uint32_t *objects)
 {
     return __atomic_load_n(objects, __ATOMIC_RELAXED) != 0;
+}
+
+/* ---- children ---- */
+
+/* The contexts of the process. */
+static pthread_mutex_t mt_contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mt_fabric_context *mt_contexts;
+
+static enum mt_status mt_lost_send(struct mt_fabric_qp *qp,
+                                   const struct mt_fabric_send *work)
+{
+    (void)qp;
+    (void)work;
+    return MT_ESTATE;
+}
+
+static enum mt_status mt_lost_receive(struct mt_fabric_qp *qp,
+                                      const struct mt_fabric_receive *work)
+{
+    (void)qp;
+    (void)work;
+    return MT_ESTATE;
+}
+
+static enum mt_status mt_lost_srq_receive(struct mt_fabric_srq *srq,
+                                          const struct mt_fabric_receive *work)
+{
+    (void)srq;
+    (void)work;
+    return MT_ESTATE;
+}
+
+static uint32_t mt_lost_poll(struct mt_fabric_cq *cq,
+                             struct mt_fabric_completion *completions,
+                             uint32_t limit)
+{
+    (void)cq;
+    (void)completions;
+    (void)limit;
+    return 0;
+}
+
+static void mt_before_fork(void)
+{
+    pthread_mutex_lock(&mt_contexts_lock);
+}
+
+static void mt_after_fork(void)
+{
+    pthread_mutex_unlock(&mt_contexts_lock);
+}
+
+/* Memory that is shared with peers is not there, and descriptors are the
+ * parent's: nothing of a context may be used. */
+static void mt_in_child(void)
+{
+    for (struct mt_fabric_context *c = mt_contexts; c != NULL; c = c->next) {
+        c->lost = true;
+        c->table = (struct mt_fabric_ops){.post_send = mt_lost_send,
+                                          .post_receive = mt_lost_receive,
+                                          .post_srq_receive =
+                                              mt_lost_srq_receive,
+                                          .poll = mt_lost_poll};
+    }
+    mt_contexts = NULL;
+    pthread_mutex_unlock(&mt_contexts_lock);
+}
+
+static pthread_once_t mt_fork_once = PTHREAD_ONCE_INIT;
+static int mt_fork_error;
+
+static void mt_fork_watch(void)
+{
+    mt_fork_error = pthread_atfork(mt_before_fork, mt_after_fork, mt_in_child);
+}
+
+static void mt_context_add(struct mt_fabric_context *context)
+{
+    context->table = *context->ops;
+    context->ops = &context->table;
+    pthread_mutex_lock(&mt_contexts_lock);
+    context->next = mt_contexts;
+    mt_contexts = context;
+    pthread_mutex_unlock(&mt_contexts_lock);
+}
+
+static void mt_context_remove(const struct mt_fabric_context *context)
+{
+    pthread_mutex_lock(&mt_contexts_lock);
+    struct mt_fabric_context **place = &mt_contexts;
+    while (*place != context) {
+        place = &(*place)->next;
+    }
+    *place = context->next;
+    pthread_mutex_unlock(&mt_contexts_lock);
 }
 
 /* ---- devices ---- */
@@ -105,6 +201,10 @@ enum mt_status mt_fabric_open(const char *device,
     if (device == NULL || context_p == NULL) {
         return MT_EINVAL;
     }
+    pthread_once(&mt_fork_once, mt_fork_watch);
+    if (mt_fork_error != 0) {
+        return MT_ENOMEM;
+    }
     options = options != NULL ? options : &defaults;
     mt_fabric_devices(devices, MT_DEVICES, &count);
     count = count < MT_DEVICES ? count : MT_DEVICES;
@@ -131,15 +231,17 @@ enum mt_status mt_fabric_open(const char *device,
     context->device = devices[found];
     context->options = *options;
     context->objects = 0;
+    mt_context_add(context);
     *context_p = context;
     return MT_OK;
 }
 
 enum mt_status mt_fabric_close(struct mt_fabric_context *context)
 {
-    if (mt_in_use(&context->objects)) {
+    if (context->lost || mt_in_use(&context->objects)) {
         return MT_ESTATE;
     }
+    mt_context_remove(context);
     context->provider->close(context);
     return MT_OK;
 }
@@ -150,10 +252,16 @@ mt_fabric_query(const struct mt_fabric_context *context)
     return &context->device;
 }
 
+int mt_fabric_event_fd(struct mt_fabric_context *context)
+{
+    return context->lost ? -1 : context->provider->event_fd(context);
+}
+
 enum mt_status mt_fabric_event_take(struct mt_fabric_context *context,
                                     struct mt_fabric_event *event_p)
 {
-    return context->provider->event_take(context, event_p);
+    return context->lost ? MT_ESTATE
+                         : context->provider->event_take(context, event_p);
 }
 
 /* ---- memory ---- */
@@ -162,7 +270,9 @@ enum mt_status mt_fabric_pd_create(struct mt_fabric_context *context,
                                    struct mt_fabric_pd **pd_p)
 {
     struct mt_fabric_pd *pd;
-    enum mt_status status = context->provider->pd_create(context, &pd);
+    enum mt_status status = context->lost
+                                ? MT_ESTATE
+                                : context->provider->pd_create(context, &pd);
     if (status != MT_OK) {
         return status;
     }
@@ -176,7 +286,7 @@ enum mt_status mt_fabric_pd_create(struct mt_fabric_context *context,
 enum mt_status mt_fabric_pd_destroy(struct mt_fabric_pd *pd)
 {
     struct mt_fabric_context *context = pd->context;
-    if (mt_in_use(&pd->objects)) {
+    if (context->lost || mt_in_use(&pd->objects)) {
         return MT_ESTATE;
     }
     context->provider->pd_destroy(pd);
@@ -196,6 +306,9 @@ static enum mt_status mt_mr_create(struct mt_fabric_pd *pd, void *address,
     if (bytes == 0 || (access & ~known) != 0 || one_sided ||
         (uintptr_t)address + bytes < (uintptr_t)address) {
         return MT_EINVAL;
+    }
+    if (pd->context->lost) {
+        return MT_ESTATE;
     }
     struct mt_fabric_mr *mr;
     enum mt_status status =
@@ -227,6 +340,9 @@ enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
 enum mt_status mt_fabric_mr_destroy(struct mt_fabric_mr *mr)
 {
     struct mt_fabric_pd *pd = mr->pd;
+    if (pd->context->lost) {
+        return MT_ESTATE;
+    }
     pd->context->provider->mr_destroy(mr);
     mt_drop(&pd->objects);
     return MT_OK;
@@ -238,6 +354,9 @@ enum mt_status mt_fabric_channel_create(struct mt_fabric_context *context,
                                         struct mt_fabric_channel **channel_p)
 {
     struct mt_fabric_channel *channel;
+    if (context->lost) {
+        return MT_ESTATE;
+    }
     if (!context->device.caps.events) {
         return MT_ENOTSUP;
     }
@@ -255,7 +374,7 @@ enum mt_status mt_fabric_channel_create(struct mt_fabric_context *context,
 enum mt_status mt_fabric_channel_destroy(struct mt_fabric_channel *channel)
 {
     struct mt_fabric_context *context = channel->context;
-    if (mt_in_use(&channel->objects)) {
+    if (context->lost || mt_in_use(&channel->objects)) {
         return MT_ESTATE;
     }
     context->provider->channel_destroy(channel);
@@ -271,7 +390,9 @@ int mt_fabric_channel_fd(const struct mt_fabric_channel *channel)
 enum mt_status mt_fabric_channel_take(struct mt_fabric_channel *channel,
                                       struct mt_fabric_cq **cq_p)
 {
-    return channel->context->provider->channel_take(channel, cq_p);
+    const struct mt_fabric_context *context = channel->context;
+    return context->lost ? MT_ESTATE
+                         : context->provider->channel_take(channel, cq_p);
 }
 
 enum mt_status mt_fabric_cq_create(struct mt_fabric_context *context,
@@ -282,6 +403,9 @@ enum mt_status mt_fabric_cq_create(struct mt_fabric_context *context,
     struct mt_fabric_cq *cq;
     if (depth == 0 || (channel != NULL && channel->context != context)) {
         return MT_EINVAL;
+    }
+    if (context->lost) {
+        return MT_ESTATE;
     }
     enum mt_status status =
         context->provider->cq_create(context, depth, channel, &cq);
@@ -304,7 +428,7 @@ enum mt_status mt_fabric_cq_destroy(struct mt_fabric_cq *cq)
 {
     struct mt_fabric_context *context = cq->context;
     struct mt_fabric_channel *channel = cq->channel;
-    if (mt_in_use(&cq->objects)) {
+    if (context->lost || mt_in_use(&cq->objects)) {
         return MT_ESTATE;
     }
     context->provider->cq_destroy(cq);
@@ -317,8 +441,9 @@ enum mt_status mt_fabric_cq_destroy(struct mt_fabric_cq *cq)
 
 enum mt_status mt_fabric_cq_arm(struct mt_fabric_cq *cq, bool solicited)
 {
-    return cq->channel != NULL ? cq->context->provider->cq_arm(cq, solicited)
-                               : MT_ESTATE;
+    return cq->channel != NULL && !cq->context->lost
+               ? cq->context->provider->cq_arm(cq, solicited)
+               : MT_ESTATE;
 }
 
 /* ---- queue pairs ---- */
@@ -329,6 +454,9 @@ enum mt_status mt_fabric_srq_create(struct mt_fabric_pd *pd,
 {
     const struct mt_fabric_caps *caps = &pd->context->device.caps;
     struct mt_fabric_srq *srq;
+    if (pd->context->lost) {
+        return MT_ESTATE;
+    }
     if (!caps->srq) {
         return MT_ENOTSUP;
     }
@@ -351,7 +479,7 @@ enum mt_status mt_fabric_srq_create(struct mt_fabric_pd *pd,
 enum mt_status mt_fabric_srq_destroy(struct mt_fabric_srq *srq)
 {
     struct mt_fabric_pd *pd = srq->pd;
-    if (mt_in_use(&srq->objects)) {
+    if (pd->context->lost || mt_in_use(&srq->objects)) {
         return MT_ESTATE;
     }
     pd->context->provider->srq_destroy(srq);
@@ -404,7 +532,8 @@ enum mt_status mt_fabric_qp_create(struct mt_fabric_pd *pd,
                                    struct mt_fabric_qp **qp_p)
 {
     struct mt_fabric_qp *qp;
-    enum mt_status status = mt_qp_check(pd, options);
+    enum mt_status status =
+        pd->context->lost ? MT_ESTATE : mt_qp_check(pd, options);
     if (status == MT_OK) {
         status = pd->context->provider->qp_create(pd, options, &qp);
     }
@@ -421,6 +550,9 @@ enum mt_status mt_fabric_qp_create(struct mt_fabric_pd *pd,
 
 enum mt_status mt_fabric_qp_destroy(struct mt_fabric_qp *qp)
 {
+    if (qp->pd->context->lost) {
+        return MT_ESTATE;
+    }
     mt_qp_count(qp, mt_drop);
     qp->pd->context->provider->qp_destroy(qp);
     return MT_OK;
@@ -444,14 +576,17 @@ static void mt_qp_enter(struct mt_fabric_qp *qp, enum mt_fabric_qp_state state)
 enum mt_status mt_fabric_qp_address(const struct mt_fabric_qp *qp,
                                     struct mt_fabric_address *address_p)
 {
-    return qp->pd->context->provider->qp_address(qp, address_p);
+    const struct mt_fabric_context *context = qp->pd->context;
+    return context->lost ? MT_ESTATE
+                         : context->provider->qp_address(qp, address_p);
 }
 
 enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
                                     const struct mt_fabric_address *remote)
 {
     bool connected = qp->options.transport == MT_FABRIC_RC;
-    if (mt_fabric_qp_state(qp) != MT_FABRIC_QP_INIT) {
+    if (qp->pd->context->lost ||
+        mt_fabric_qp_state(qp) != MT_FABRIC_QP_INIT) {
         return MT_ESTATE;
     }
     if (connected != (remote != NULL) ||
@@ -469,12 +604,15 @@ enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
 
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)
 {
-    return qp->pd->context->provider->qp_fail(qp);
+    const struct mt_fabric_context *context = qp->pd->context;
+    return context->lost ? MT_ESTATE : context->provider->qp_fail(qp);
 }
 
 enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp)
 {
-    enum mt_status status = qp->pd->context->provider->qp_reset(qp);
+    const struct mt_fabric_context *context = qp->pd->context;
+    enum mt_status status =
+        context->lost ? MT_ESTATE : context->provider->qp_reset(qp);
     if (status == MT_OK) {
         mt_qp_enter(qp, MT_FABRIC_QP_INIT);
     }
@@ -513,6 +651,9 @@ enum mt_status mt_fabric_ah_create(struct mt_fabric_pd *pd,
                                    struct mt_fabric_ah **ah_p)
 {
     struct mt_fabric_ah *ah;
+    if (pd->context->lost) {
+        return MT_ESTATE;
+    }
     if (address == NULL || address->bytes > MT_FABRIC_ADDRESS_BYTES) {
         return MT_EINVAL;
     }
@@ -531,6 +672,9 @@ enum mt_status mt_fabric_ah_create_source(struct mt_fabric_pd *pd,
                                           struct mt_fabric_ah **ah_p)
 {
     struct mt_fabric_ah *ah;
+    if (pd->context->lost) {
+        return MT_ESTATE;
+    }
     if (source == NULL) {
         return MT_EINVAL;
     }
@@ -547,6 +691,9 @@ enum mt_status mt_fabric_ah_create_source(struct mt_fabric_pd *pd,
 enum mt_status mt_fabric_ah_destroy(struct mt_fabric_ah *ah)
 {
     struct mt_fabric_pd *pd = ah->pd;
+    if (pd->context->lost) {
+        return MT_ESTATE;
+    }
     pd->context->provider->ah_destroy(ah);
     mt_drop(&pd->objects);
     return MT_OK;

@@ -18,6 +18,10 @@ struct mt_fabric_context {
     struct mt_fabric_device device;
     struct mt_fabric_options options;
     uint32_t objects; /* not destroyed yet */
+    /* What all its objects point to, in a process that may use it. */
+    struct mt_fabric_ops table;
+    bool lost; /* a child has it from its parent */
+    struct mt_fabric_context *next; /* that the process opened */
 };
 
 struct mt_fabric_pd {
@@ -63,8 +67,8 @@ struct mt_fabric_qp {
 
 /* The cold functions. Arguments were checked by fabric.c: pointers, ranges
  * against the capabilities, objects of one context, states. The provider makes
- * the object with all its memory and fills its own part; fabric.c fills the
- * common struct and counts. */
+ * the object with all its memory and fills its own part, ops as those of the
+ * context; fabric.c fills the common struct and counts. */
 struct mt_fabric_provider {
     const char *name;
     /* At most limit devices; returns how many there are. */
@@ -73,6 +77,7 @@ struct mt_fabric_provider {
                            const struct mt_fabric_options *options,
                            struct mt_fabric_context **context_p);
     void (*close)(struct mt_fabric_context *context);
+    int (*event_fd)(struct mt_fabric_context *context);
     enum mt_status (*event_take)(struct mt_fabric_context *context,
                                  struct mt_fabric_event *event_p);
     enum mt_status (*pd_create)(struct mt_fabric_context *context,

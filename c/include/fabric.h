@@ -13,7 +13,20 @@
  * opened with threads = true, else from one at a time. None of them blocks but
  * those whose name says wait.
  *
- * Memory. Posting and polling neither allocate nor log. */
+ * Memory. Posting and polling neither allocate nor log.
+ *
+ * Processes. A context belongs to the process that opened it. In a child made by
+ * fork(3) every function of it does nothing and says MT_ESTATE, or that there is
+ * no completion; the child may open contexts of its own. One that execs is gone
+ * for its peers, as one that dies is. (Children made by the bare system call must
+ * not use it.)
+ *
+ * The end. Destroying or failing a queue pair is at once: what was posted and has
+ * not completed may have taken effect at the peer or not, and a SEND that
+ * completed is lost if the peer had posted no receive for it yet. So who wants to
+ * know ends with a message that the peer answers. After mt_fabric_qp_destroy and
+ * mt_fabric_qp_fail nothing that was posted is read or written any more, by
+ * nobody; after mt_fabric_mr_destroy the region is not. */
 #ifndef MPITRACE_FABRIC_H
 #define MPITRACE_FABRIC_H
 
@@ -133,6 +146,9 @@ enum mt_fabric_event_kind {
     MT_FABRIC_EVENT_QP_REMOTE,   /* UD over datagrams: a peer reports an error in
                                   * the message with this number (MSN) */
     MT_FABRIC_EVENT_DEVICE_FATAL,
+    MT_FABRIC_EVENT_CQ_OVERRUN, /* completions of it were lost: it held more than
+                                 * its depth. Destroy it and its queue pairs */
+    MT_FABRIC_EVENT_LOST, /* so many events found no room: ask every object */
 };
 
 struct mt_fabric_event {
@@ -140,8 +156,18 @@ struct mt_fabric_event {
     uint32_t qp;   /* its number, of a QP event */
     uint32_t port; /* of a port event */
     uint32_t msn;  /* of MT_FABRIC_EVENT_QP_REMOTE */
+    uint32_t count; /* of MT_FABRIC_EVENT_LOST */
+    struct mt_fabric_cq *cq; /* of MT_FABRIC_EVENT_CQ_OVERRUN */
 };
 
+/* Not offered are the events of verbs for the last request of a queue pair on a
+ * shared receive queue, and for such a queue running low: a software provider
+ * would have to count on every message for what its owner can count itself.
+ *
+ * Readable while an event waits; for poll(2), not for read(2); -1: the system has
+ * none left. A software provider finds out what happened when somebody polls, or
+ * takes from a channel, or its engine thread does. */
+int mt_fabric_event_fd(struct mt_fabric_context *context);
 /* MT_EAGAIN: there is none. */
 enum mt_status mt_fabric_event_take(struct mt_fabric_context *context,
                                     struct mt_fabric_event *event_p);
@@ -188,7 +214,8 @@ struct mt_fabric_source {
 
 struct mt_fabric_completion {
     uint64_t id;           /* of the work request */
-    enum mt_status status; /* unless MT_OK only id and qp mean anything */
+    enum mt_status status; /* unless MT_OK only id, qp and whether opcode is
+                            * MT_FABRIC_RECEIVE mean anything */
     enum mt_fabric_opcode opcode;
     uint32_t qp;           /* its number */
     uint32_t bytes;        /* of a receive; UD: with the headroom */
@@ -201,7 +228,9 @@ struct mt_fabric_completion {
 enum mt_status mt_fabric_channel_create(struct mt_fabric_context *context,
                                         struct mt_fabric_channel **channel_p);
 enum mt_status mt_fabric_channel_destroy(struct mt_fabric_channel *channel);
-/* Readable while an event waits; for poll(2), not for read(2). */
+/* Readable while an event waits, and now and then without one; for poll(2), not
+ * for read(2). Waiting there moves no data in a software provider: take, again
+ * after each time that it was readable, does. */
 int mt_fabric_channel_fd(const struct mt_fabric_channel *channel);
 /* The queue whose event it is, disarmed now. MT_EAGAIN: there is none. */
 enum mt_status mt_fabric_channel_take(struct mt_fabric_channel *channel,
@@ -279,7 +308,10 @@ enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp);
 enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp);
 
-/* A peer's UD queue pair, from its address or from a datagram of it. */
+/* A peer's UD queue pair, from its address or from a datagram of it. A handle
+ * outlives what it names: datagrams to a queue pair or process that is gone, or
+ * was reset since, are lost and complete as others do. It may be destroyed when
+ * what was posted with it has completed. */
 enum mt_status mt_fabric_ah_create(struct mt_fabric_pd *pd,
                                    const struct mt_fabric_address *address,
                                    struct mt_fabric_ah **ah_p);

@@ -195,7 +195,7 @@ func TestLong(t *testing.T) {
 	for _, d := range devices {
 		for _, faults := range [][]string{nil, {"faults=testdata/rough.fault"}} {
 			t.Run(d.name+" "+strings.Join(faults, " "), func(t *testing.T) {
-				conformance(t, "plain", d.may, append(append([]string{d.name}, faults...), "operations=10000000", "limit=600000", "random operations")...)
+				conformance(t, "plain", d.may, append(append([]string{d.name}, faults...), "operations=10000000", "limit=3600000", "random operations")...)
 			})
 		}
 	}

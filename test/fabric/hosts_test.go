@@ -103,8 +103,19 @@ func TestHosts(t *testing.T) {
 }
 
 // TestCutOff: a peer whose network is gone, without a word, is found out by the
-// one that waits for it and by the one that does not.
+// one that waits for it and by the one that does not: cut behind its interface,
+// which stays up, or with its own link down.
 func TestCutOff(t *testing.T) {
+	t.Run("elsewhere", func(t *testing.T) {
+		cutOff(t, func(h *hosts.Hosts) []string { return []string{"ip", "link", "set", h.Names[1] + "o", "nomaster"} })
+	})
+	t.Run("link down", func(t *testing.T) {
+		cutOff(t, func(h *hosts.Hosts) []string { return h.On(1, "ip", "link", "set", "eth0", "down") })
+	})
+}
+
+func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
+	t.Helper()
 	h := hosts.New(t, 2)
 	b := between{wantsFirstReader: true}
 	b.start(t, h, func(rank int) []string { return side(rank, "limit=60000", "peer cut off") })
@@ -114,8 +125,8 @@ func TestCutOff(t *testing.T) {
 		b.wait()
 		t.Fatalf("%q, %v\n%s%s", line, err, b.complaints[0].String(), b.complaints[1].String())
 	}
-	// frames of host 1 end at its port of the bridge, which stays up
-	if out, err := exec.Command("ip", "link", "set", h.Names[1]+"o", "nomaster").CombinedOutput(); err != nil {
+	words := cut(h)
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	fmt.Fprintln(b.input, "cut")

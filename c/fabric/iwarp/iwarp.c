@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 /* ---- work ---- */
@@ -211,8 +210,8 @@ static void mt_iwarp_close(struct mt_fabric_context *base)
         mt_iwarp_guest_drop(context, context->guests);
     }
     mt_iwarp_linger(context, true);
-    const int fds[] = {context->listener, context->timer, context->epoll};
-    for (int i = 0; i < 3; i++) {
+    const int fds[] = {context->listener, context->epoll};
+    for (int i = 0; i < 2; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
         }
@@ -282,9 +281,8 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     if (context == NULL) {
         return MT_ENOMEM;
     }
-    context->listener = context->timer = context->epoll = -1;
+    context->listener = context->epoll = -1;
     context->listener_watch.kind = MT_WATCH_LISTENER;
-    context->timer_watch.kind = MT_WATCH_TIMER;
     context->soft.base.ops = &mt_iwarp_ops;
     context->soft.progress = mt_iwarp_progress;
     context->soft.push = mt_iwarp_push;
@@ -299,40 +297,7 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     return MT_OK;
 }
 
-static enum mt_status mt_iwarp_pd_create(struct mt_fabric_context *context,
-                                         struct mt_fabric_pd **pd_p)
-{
-    struct mt_iwarp_pd *pd = calloc(1, sizeof(*pd));
-    if (pd == NULL) {
-        return MT_ENOMEM;
-    }
-    pd->base.ops = context->ops;
-    *pd_p = &pd->base;
-    return MT_OK;
-}
-
-static void mt_iwarp_pd_destroy(struct mt_fabric_pd *pd)
-{
-    free(pd);
-}
-
 /* ---- channels ---- */
-
-/* Wakes a sleeper now and then, so that it looks at its time limits. */
-static enum mt_status mt_timer_open(struct mt_iwarp_context *context)
-{
-    const struct timespec tick = {.tv_nsec = MT_IWARP_TICK_MS * 1000000L};
-    const struct itimerspec every = {.it_interval = tick, .it_value = tick};
-    if (context->timer >= 0) {
-        return MT_OK;
-    }
-    context->timer =
-        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    return context->timer >= 0 &&
-                   timerfd_settime(context->timer, 0, &every, NULL) == 0
-               ? mt_iwarp_watch(context, context->timer, &context->timer_watch)
-               : MT_ENOMEM;
-}
 
 static enum mt_status
 mt_iwarp_channel_create(struct mt_fabric_context *base,
@@ -344,11 +309,8 @@ mt_iwarp_channel_create(struct mt_fabric_context *base,
         return status; /* the engine thread does not sleep */
     }
     mt_soft_lock(&context->soft);
-    status = mt_timer_open(context);
-    if (status == MT_OK) {
-        status = mt_soft_channel_watch((struct mt_soft_channel *)*channel_p,
-                                       context->epoll);
-    }
+    status = mt_soft_channel_watch((struct mt_soft_channel *)*channel_p,
+                                   context->epoll);
     mt_soft_unlock(&context->soft);
     if (status != MT_OK) {
         mt_soft_channel_destroy(*channel_p);
@@ -561,9 +523,10 @@ const struct mt_fabric_provider mt_fabric_iwarp = {
     .devices = mt_iwarp_devices,
     .open = mt_iwarp_open,
     .close = mt_iwarp_close,
+    .event_fd = mt_soft_event_fd,
     .event_take = mt_soft_event_take,
-    .pd_create = mt_iwarp_pd_create,
-    .pd_destroy = mt_iwarp_pd_destroy,
+    .pd_create = mt_soft_pd_create,
+    .pd_destroy = mt_soft_pd_destroy,
     .mr_create = mt_iwarp_mr_create,
     .mr_destroy = mt_iwarp_mr_destroy,
     .channel_create = mt_iwarp_channel_create,

@@ -28,7 +28,6 @@ enum {
     MT_IWARP_GUESTS = MT_IWARP_QPS,
     MT_IWARP_TIMEOUT_MS = 10000, /* unless the options of the queue pair say */
     MT_IWARP_LINGER_MS = 2000,   /* for the peer to read what was sent last */
-    MT_IWARP_TICK_MS = 250,      /* how often a sleeper looks at its peers */
     /* payload of a DDP segment; length field and header fit into 16 bits */
     MT_IWARP_SEGMENT = 65280,
     /* payload that is copied next to its header instead of gathered */
@@ -73,10 +72,6 @@ socklen_t mt_address_socket(const struct mt_iwarp_address *a, uint32_t scope,
 bool mt_address_of_socket(const struct sockaddr_storage *from,
                           struct mt_iwarp_address *a);
 
-struct mt_iwarp_pd {
-    struct mt_fabric_pd base;
-};
-
 struct mt_iwarp_mr {
     struct mt_fabric_mr base;
     uint32_t index;
@@ -109,7 +104,6 @@ enum mt_iwarp_link {
 /* What an epoll entry stands for. First in the struct that is watched. */
 enum mt_iwarp_watched {
     MT_WATCH_LISTENER,
-    MT_WATCH_TIMER,
     MT_WATCH_GUEST,
     MT_WATCH_QP,
 };
@@ -218,8 +212,8 @@ struct mt_iwarp_context {
     struct mt_soft_context soft;
     struct mt_iwarp_address self; /* of the interface; port: of the listener */
     uint32_t scope;
-    int listener, epoll, timer;
-    struct mt_iwarp_watch listener_watch, timer_watch;
+    int listener, epoll;
+    struct mt_iwarp_watch listener_watch;
     struct mt_iwarp_region *regions;
     uint32_t next_region;
     struct mt_iwarp_qp *live[MT_IWARP_QPS]; /* connected queue pairs */

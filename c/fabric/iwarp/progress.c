@@ -5,7 +5,6 @@
 #define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "iwarp.h"
 
@@ -142,7 +141,6 @@ static void mt_remember(struct mt_iwarp_context *context,
 static bool mt_ready(struct mt_iwarp_context *context,
                      struct mt_iwarp_watch *watch)
 {
-    uint64_t ticks;
     struct mt_iwarp_qp *qp;
     switch (watch->kind) {
     case MT_WATCH_LISTENER:
@@ -151,11 +149,6 @@ static bool mt_ready(struct mt_iwarp_context *context,
     case MT_WATCH_GUEST:
         mt_iwarp_guest_hear(context, (struct mt_iwarp_guest *)watch);
         return true;
-    case MT_WATCH_TIMER:
-        if (read(context->timer, &ticks, sizeof(ticks)) > 0) {
-            context->ticks = MT_TICK_ROUNDS;
-        }
-        return false;
     default:
         qp = (struct mt_iwarp_qp *)((char *)watch -
                                     offsetof(struct mt_iwarp_qp, watch));
@@ -188,7 +181,7 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
 {
     uint64_t now = mt_soft_now();
     context->ticks = 0;
-    if (now - context->looked_ns < MT_IWARP_TICK_MS * UINT64_C(1000000)) {
+    if (now - context->looked_ns < MT_SOFT_TICK_MS * UINT64_C(1000000)) {
         return;
     }
     context->looked_ns = now;
@@ -274,12 +267,11 @@ bool mt_iwarp_progress(struct mt_soft_context *soft)
     return moved;
 }
 
-/* It waits for room in the socket, and not for an answer of the peer. (Paced,
- * it waits for time, and is kept awake.) */
+/* It waits for room in the socket, and not for an answer of the peer, or for the
+ * time that the pace of the link gives it. */
 static bool mt_wants_out(const struct mt_iwarp_qp *qp)
 {
-    return qp->out == NULL || qp->out->first != qp->out->count ||
-           qp->soft.base.pd->context->options.bits_per_second > 0;
+    return qp->out == NULL || qp->out->first != qp->out->count;
 }
 
 /* Somebody may go to sleep on the epoll instance: it must be readable whenever

@@ -567,8 +567,8 @@ bool mt_iwarp_stream_silent(struct mt_iwarp_qp *qp)
         qp->stalled_ms = 0;
         return false;
     }
-    qp->stalled_ms += MT_IWARP_TICK_MS;
-    return qp->stalled_ms >= 4 * MT_IWARP_TICK_MS;
+    qp->stalled_ms += MT_SOFT_TICK_MS;
+    return qp->stalled_ms >= 4 * MT_SOFT_TICK_MS;
 }
 
 /* ---- failing ---- */

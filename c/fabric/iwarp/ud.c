@@ -115,7 +115,7 @@ static uint32_t mt_ud_ready(struct mt_iwarp_qp *qp)
     while (n < MT_IWARP_UD_BATCH && soft->next + n != soft->tail) {
         struct mt_soft_work *w = mt_soft_work_at(soft, soft->next + n);
         if (w->stage == 0 &&
-            !mt_soft_pace(mt_soft_context_of(soft), w->bytes)) {
+            !mt_soft_pace(mt_soft_context_of(soft), w)) {
             break;
         }
         w->stage = 1;

@@ -67,30 +67,24 @@ void mt_credits_close(struct mt_credits *c)
     c->receives = c->sends = NULL;
 }
 
-/* count: of the message, or MT_ONLY_CREDITS. */
-static enum mt_status mt_message_post(struct mt_credits *c, const void *bytes,
-                                      uint32_t count)
+/* Sends what lies behind the header of the next slot. count: of the message, or
+ * MT_ONLY_CREDITS. */
+static enum mt_status mt_message_post(struct mt_credits *c, uint32_t count,
+                                      uint32_t flags)
 {
     struct mt_credits_header header = {.credits = c->owed, .count = count};
     uint32_t payload = count == MT_ONLY_CREDITS ? 0 : count;
-    uint32_t slots = c->o.peer_window;
-    if (c->send_tail - c->send_head >= slots) {
-        return MT_EAGAIN;
-    }
-    char *at = mt_slot(c, c->sends, c->send_tail % slots);
+    uint32_t slot = c->send_tail % c->o.peer_window;
+    char *at = mt_slot(c, c->sends, slot);
     memcpy(at, &header, sizeof(header));
-    if (payload > 0) {
-        memcpy(at + sizeof(header), bytes, payload);
-    }
     struct mt_fabric_piece piece = {.address = at,
                                     .bytes = (uint32_t)sizeof(header) + payload,
                                     .lkey = c->sends->lkey};
-    struct mt_fabric_send work = {
-        .id = mt_path_id(MT_PATH_MESSAGE, c->send_tail % slots),
-        .opcode = MT_FABRIC_SEND,
-        .flags = MT_FABRIC_SIGNALED,
-        .piece_count = 1,
-        .pieces = &piece};
+    struct mt_fabric_send work = {.id = mt_path_id(MT_PATH_MESSAGE, slot),
+                                  .opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED | flags,
+                                  .piece_count = 1,
+                                  .pieces = &piece};
     enum mt_status status = mt_fabric_post_send(c->o.qp, &work);
     if (status == MT_OK) {
         c->send_tail++;
@@ -100,13 +94,42 @@ static enum mt_status mt_message_post(struct mt_credits *c, const void *bytes,
     return status;
 }
 
+static bool mt_has_slot(const struct mt_credits *c)
+{
+    return c->send_tail - c->send_head < c->o.peer_window;
+}
+
+enum mt_status mt_credits_reserve(const struct mt_credits *c, void **place_p)
+{
+    if (c->available <= 1 || !mt_has_slot(c)) {
+        return MT_EAGAIN;
+    }
+    *place_p = mt_slot(c, c->sends, c->send_tail % c->o.peer_window) +
+               sizeof(struct mt_credits_header);
+    return MT_OK;
+}
+
+enum mt_status mt_credits_commit(struct mt_credits *c, uint32_t count,
+                                 uint32_t flags)
+{
+    return count <= c->o.bytes ? mt_message_post(c, count, flags) : MT_EINVAL;
+}
+
 enum mt_status mt_credits_send(struct mt_credits *c, const void *bytes,
                                uint32_t count)
 {
+    void *place;
     if (count > c->o.bytes) {
         return MT_EINVAL;
     }
-    return c->available > 1 ? mt_message_post(c, bytes, count) : MT_EAGAIN;
+    enum mt_status status = mt_credits_reserve(c, &place);
+    if (status != MT_OK) {
+        return status;
+    }
+    if (count > 0) {
+        memcpy(place, bytes, count);
+    }
+    return mt_message_post(c, count, 0);
 }
 
 enum mt_status mt_credits_sent(struct mt_credits *c,
@@ -160,10 +183,11 @@ enum mt_status mt_credits_release(struct mt_credits *c,
 
 enum mt_status mt_credits_flush(struct mt_credits *c)
 {
-    /* at least 2, or the two sides would answer each other for ever */
-    if (c->owed < c->o.window / 2) {
+    /* solicited: who has none may sleep until some come */
+    if (!mt_credits_owing(c)) {
         return MT_OK;
     }
-    return c->available > 0 ? mt_message_post(c, NULL, MT_ONLY_CREDITS)
-                            : MT_EAGAIN;
+    return c->available > 0 && mt_has_slot(c)
+               ? mt_message_post(c, MT_ONLY_CREDITS, MT_FABRIC_SOLICITED)
+               : MT_EAGAIN;
 }

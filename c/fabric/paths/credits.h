@@ -9,7 +9,7 @@
  * brings credits, so that of two sides without one at least one is about to get
  * some, and nobody waits for ever.
  *
- * Messages are copied: they are small. */
+ * Messages are copied, or written in place: they are small. */
 #ifndef MPITRACE_FABRIC_PATHS_CREDITS_H
 #define MPITRACE_FABRIC_PATHS_CREDITS_H
 
@@ -50,6 +50,28 @@ void mt_credits_close(struct mt_credits *credits);
 /* MT_EAGAIN: no credit, or no room; MT_EINVAL: too long. */
 enum mt_status mt_credits_send(struct mt_credits *credits, const void *bytes,
                                uint32_t count);
+
+/* The same in two steps: room for a message, which the caller fills with up to
+ * options.bytes (aligned to 8), and its sending. Reserved room that is not sent
+ * is given again. MT_EAGAIN of either: nothing was sent. flags:
+ * MT_FABRIC_SOLICITED or 0. */
+enum mt_status mt_credits_reserve(const struct mt_credits *credits,
+                                  void **place_p);
+enum mt_status mt_credits_commit(struct mt_credits *credits, uint32_t count,
+                                 uint32_t flags);
+
+/* Whether there are sends that have not completed. */
+MT_INLINE bool mt_credits_sending(const struct mt_credits *credits)
+{
+    return credits->send_head != credits->send_tail;
+}
+
+/* Whether credits are due that mt_credits_flush could not return. */
+MT_INLINE bool mt_credits_owing(const struct mt_credits *credits)
+{
+    /* at least 2, or the two sides would answer each other for ever */
+    return credits->owed >= credits->o.window / 2;
+}
 
 /* A completion of kind MT_PATH_MESSAGE. */
 enum mt_status mt_credits_sent(struct mt_credits *credits,

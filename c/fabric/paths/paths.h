@@ -9,6 +9,8 @@
  *   rails.h    ports chosen by name
  *   stripe.h   one message over several rails
  *   mesh.h     a queue pair to every rank
+ *   mail.h     small messages to ranks, which may be lost
+ *   demand.h   a queue pair to a rank when it is first used
  *   socket.h   wire-up over sockets, for tools and tests
  *
  * None of them polls, but where its name says wait: the owner of a completion
@@ -31,6 +33,8 @@ enum mt_path_kind {
     MT_PATH_READ,
     MT_PATH_MESSAGE, /* a SEND of credits.h */
     MT_PATH_MAIL,    /* a receive of credits.h */
+    MT_PATH_LETTER,  /* a datagram of mail.h */
+    MT_PATH_LETTER_IN,
 };
 
 /* The value has 56 bits: a counter, or a pointer of user space. */

@@ -15,13 +15,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a rank says when it has connected. */
-struct mt_socket_hello {
-    char magic[8];
-    uint32_t version;
-    uint32_t rank, size;
-};
-
 static const char mt_magic[8] = "mtwireup";
 
 enum { MT_SOCKET_VERSION = 1, MT_RETRY_MS = 50, MT_WAIT_MS = 10 };
@@ -91,13 +84,7 @@ static enum mt_status mt_move(const struct mt_socket *s, int fd, bool out,
 
 /* ---- addresses ---- */
 
-struct mt_host_port {
-    char host[256];
-    char port[16];
-};
-
-/* Takes "HOST:PORT" apart; false: it is none. */
-static bool mt_split(const char *text, struct mt_host_port *a)
+bool mt_host_port_read(const char *text, struct mt_host_port *a)
 {
     const char *colon = strrchr(text, ':');
     const char *end = text + strlen(text);
@@ -137,7 +124,7 @@ static enum mt_status mt_resolve(const struct mt_socket_options *o,
     struct addrinfo hints = {.ai_family = AF_UNSPEC,
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = passive ? AI_PASSIVE : 0};
-    if (!mt_split(o->address, &a) || (!passive && a.host[0] == '\0')) {
+    if (!mt_host_port_read(o->address, &a) || (!passive && a.host[0] == '\0')) {
         mt_path_say(o->say, o->say_user, "%s is not HOST or HOST:PORT",
                     o->address);
         return MT_EINVAL;
@@ -229,31 +216,39 @@ enum mt_status mt_socket_listen(const struct mt_socket_options *options,
     return status;
 }
 
+enum mt_status mt_socket_admit(const struct mt_socket *s,
+                               const struct mt_socket_hello *hello)
+{
+    if (memcmp(hello->magic, mt_magic, sizeof(mt_magic)) != 0) {
+        return MT_EINVAL;
+    }
+    if (hello->version != MT_SOCKET_VERSION) {
+        mt_path_say(s->o.say, s->o.say_user,
+                    "a rank speaks version %u of the wire-up, this one %d",
+                    hello->version, MT_SOCKET_VERSION);
+        return MT_EVERSION;
+    }
+    if (hello->size != s->o.size || hello->rank == 0 ||
+        hello->rank >= s->o.size || s->fds[hello->rank] >= 0) {
+        mt_path_say(s->o.say, s->o.say_user,
+                    "rank %u of %u came to %u ranks, or came twice",
+                    hello->rank, hello->size, s->o.size);
+        return MT_EINVAL;
+    }
+    return MT_OK;
+}
+
 /* Who connected; MT_EINVAL: somebody else, who is sent away. */
 static enum mt_status mt_welcome(struct mt_socket *s, int fd)
 {
     struct mt_socket_hello hello;
     enum mt_status status =
         mt_move(s, fd, false, &hello, sizeof(hello), MT_STRANGER);
-    if (status != MT_OK ||
-        memcmp(hello.magic, mt_magic, sizeof(mt_magic)) != 0) {
-        return MT_EINVAL;
+    status = status == MT_OK ? mt_socket_admit(s, &hello) : MT_EINVAL;
+    if (status == MT_OK) {
+        s->fds[hello.rank] = fd;
     }
-    if (hello.version != MT_SOCKET_VERSION) {
-        mt_path_say(s->o.say, s->o.say_user,
-                    "a rank speaks version %u of the wire-up, this one %d",
-                    hello.version, MT_SOCKET_VERSION);
-        return MT_EVERSION;
-    }
-    if (hello.size != s->o.size || hello.rank == 0 || hello.rank >= s->o.size ||
-        s->fds[hello.rank] >= 0) {
-        mt_path_say(s->o.say, s->o.say_user,
-                    "rank %u of %u came to %u ranks, or came twice", hello.rank,
-                    hello.size, s->o.size);
-        return MT_EINVAL;
-    }
-    s->fds[hello.rank] = fd;
-    return MT_OK;
+    return status;
 }
 
 enum mt_status mt_socket_join(struct mt_socket *s)

@@ -46,4 +46,25 @@ void mt_socket_close(struct mt_socket *sockets);
 enum mt_status mt_socket_exchange(void *user, const void *mine, size_t bytes,
                                   void *all);
 
+/* ---- what comes from outside, taken apart ---- */
+
+struct mt_host_port {
+    char host[256]; /* empty: any */
+    char port[16];
+};
+
+/* "HOST", "HOST:PORT", "[IPv6]" or "[IPv6]:PORT"; false: none of them. */
+bool mt_host_port_read(const char *text, struct mt_host_port *a);
+
+/* What a rank says when it has connected. */
+struct mt_socket_hello {
+    char magic[8];
+    uint32_t version;
+    uint32_t rank, size;
+};
+
+/* Whether it may come in: MT_EINVAL, MT_EVERSION: no. */
+enum mt_status mt_socket_admit(const struct mt_socket *s,
+                               const struct mt_socket_hello *hello);
+
 #endif

@@ -19,10 +19,39 @@
 
 #include "../soft/soft.h"
 
-/* Address space of an arena. It costs nothing until it is handed out. */
-#define MT_ARENA_BYTES (UINT64_C(1) << 30)
-enum { MT_ARENA_PAGE = 4096 };
-#define MT_ARENA_PAGES (MT_ARENA_BYTES / MT_ARENA_PAGE)
+/* Address space of an arena. It costs nothing until it is handed out; every peer
+ * needs as much, so that under a limit on it a process takes a part of that. */
+#define MT_ARENA_MOST (UINT64_C(1) << 30)
+#define MT_ARENA_LEAST (UINT64_C(16) << 20)
+enum { MT_ARENA_PAGE = MT_SHM_PAGE, MT_ARENA_PARTS = 64 };
+
+static const char mt_arena_name[] = "mpitrace-fabric";
+
+static uint64_t mt_limit(__rlimit_resource_t resource)
+{
+    struct rlimit limit;
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+               ? limit.rlim_cur
+               : UINT64_MAX;
+}
+
+/* 0: no file may be as large as the least one; beyond the limit a signal would
+ * end the process. */
+static uint64_t mt_arena_bytes(void)
+{
+    uint64_t space = mt_limit(RLIMIT_AS), file = mt_limit(RLIMIT_FSIZE);
+    uint64_t bytes = MT_ARENA_MOST;
+    while (bytes > MT_ARENA_LEAST &&
+           (bytes > space / MT_ARENA_PARTS || bytes > file)) {
+        bytes /= 2;
+    }
+    return bytes <= file ? bytes : 0;
+}
+
+static uint64_t mt_arena_pages(const struct mt_shm_arena *arena)
+{
+    return arena->bytes / MT_ARENA_PAGE;
+}
 
 /* Field 22 of /proc/PID/stat. */
 static uint64_t mt_start_time(int pid)
@@ -77,18 +106,16 @@ enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
     if (status != MT_OK) {
         return status;
     }
-    struct rlimit files; /* beyond it a signal would end the process */
-    if (getrlimit(RLIMIT_FSIZE, &files) == 0 &&
-        files.rlim_cur < MT_ARENA_BYTES) {
+    arena->bytes = mt_arena_bytes();
+    if (arena->bytes == 0) {
         return MT_EPERM;
     }
     if (getrandom(&identity.arena_id, sizeof(identity.arena_id), 0) !=
         sizeof(identity.arena_id)) {
         return MT_EIO;
     }
-    arena->bytes = MT_ARENA_BYTES;
-    arena->pages = calloc(MT_ARENA_PAGES, sizeof(*arena->pages));
-    arena->fd = memfd_create("mpitrace-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    arena->pages = calloc(mt_arena_pages(arena), sizeof(*arena->pages));
+    arena->fd = memfd_create(mt_arena_name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (arena->pages == NULL || arena->fd < 0 ||
         ftruncate(arena->fd, (off_t)arena->bytes) != 0 ||
         fcntl(arena->fd, F_ADD_SEALS,
@@ -129,26 +156,26 @@ void mt_shm_arena_destroy(struct mt_shm_arena *arena)
     arena->fd = -1;
 }
 
-/* The first run of free pages, MT_ARENA_PAGES if there is none. */
+/* The first run of free pages, as many as there are if there is none. */
 static uint64_t mt_arena_find(const struct mt_shm_arena *arena, uint64_t pages)
 {
-    uint64_t run = 0;
-    for (uint64_t i = 0; i < MT_ARENA_PAGES; i++) {
+    uint64_t run = 0, all = mt_arena_pages(arena);
+    for (uint64_t i = 0; i < all; i++) {
         run = arena->pages[i] == 0 ? run + 1 : 0;
         if (run == pages) {
             return i + 1 - pages;
         }
     }
-    return MT_ARENA_PAGES;
+    return all;
 }
 
 void *mt_shm_arena_take(struct mt_shm_arena *arena, uint64_t bytes)
 {
     uint64_t pages = (bytes + MT_ARENA_PAGE - 1) / MT_ARENA_PAGE;
-    uint64_t first = pages > 0 && pages < MT_ARENA_PAGES
-                         ? mt_arena_find(arena, pages)
-                         : MT_ARENA_PAGES;
-    if (first == MT_ARENA_PAGES ||
+    uint64_t all = mt_arena_pages(arena);
+    uint64_t first =
+        pages > 0 && pages < all ? mt_arena_find(arena, pages) : all;
+    if (first == all ||
         fallocate(arena->fd, 0, (off_t)(first * MT_ARENA_PAGE),
                   (off_t)(pages * MT_ARENA_PAGE)) != 0) {
         return NULL;
@@ -219,6 +246,7 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
     }
     madvise(memory, peer->identity.arena_bytes, MADV_DONTFORK);
     peer->root = memory;
+    mprotect(memory, offsetof(struct mt_shm_root, sleeping), PROT_READ);
     if (peer->root->magic != MT_SHM_MAGIC ||
         memcmp(&peer->root->identity, &peer->identity,
                sizeof(peer->identity)) != 0) {
@@ -274,6 +302,44 @@ bool mt_shm_peer_died(struct mt_shm_peer *peer)
 {
     struct pollfd fd = {.fd = peer->pidfd, .events = POLLIN};
     peer->dead = peer->dead || poll(&fd, 1, 0) == 1;
+    return peer->dead;
+}
+
+/* Whether the arena is still mapped where it was. */
+static bool mt_peer_has_arena(const struct mt_shm_peer *peer)
+{
+    struct mt_shm_identity there;
+    struct iovec local = {&there, sizeof(there)};
+    struct iovec remote = {
+        (char *)(uintptr_t)peer->root->mapped_at +
+            offsetof(struct mt_shm_root, identity),
+        sizeof(there)};
+    ssize_t n =
+        process_vm_readv(peer->identity.pid, &local, 1, &remote, 1, 0);
+    return n < 0 ? errno != EFAULT && errno != ESRCH
+                 : n == (ssize_t)sizeof(there) &&
+                       memcmp(&there, &peer->identity, sizeof(there)) == 0;
+}
+
+/* Whether its descriptor is open: for systems that refuse the other way. */
+static bool mt_peer_has_file(const struct mt_shm_peer *peer)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", peer->identity.pid,
+             peer->identity.fd);
+    ssize_t n = readlink(path, text, sizeof(text));
+    return n < 0 ? errno != ENOENT
+                 : n > (ssize_t)sizeof(mt_arena_name) &&
+                       memmem(text, (size_t)n, mt_arena_name,
+                              sizeof(mt_arena_name) - 1) != NULL;
+}
+
+bool mt_shm_peer_left(struct mt_shm_peer *peer)
+{
+    if (!mt_shm_peer_died(peer)) {
+        peer->dead = peer->reads ? !mt_peer_has_arena(peer)
+                                 : !mt_peer_has_file(peer);
+    }
     return peer->dead;
 }
 

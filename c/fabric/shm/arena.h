@@ -2,7 +2,9 @@
  * one file in memory, without a name, that dies with its last user. Peers open
  * it by /proc/PID/fd and map it whole, once.
  *
- * Its size never changes (the file is sealed), and every page that is handed out
+ * Its size depends on the limits of its owner, and never changes (the file is
+ * sealed). The pages with its owner's table of regions are read-only to peers,
+ * so that a stray store of theirs cannot open memory to others. And every page that is handed out
  * was really allocated before: no access to it can fail, whatever a peer does. */
 #ifndef MPITRACE_FABRIC_SHM_ARENA_H
 #define MPITRACE_FABRIC_SHM_ARENA_H
@@ -45,21 +47,26 @@ enum mt_shm_sleep {
     MT_SHM_ASLEEP_SOLICITED = 2, /* ... that is solicited */
 };
 
-/* The start of an arena. */
+enum { MT_SHM_PAGE = 4096 };
+
+/* The start of an arena. Peers map what stands before sleeping read-only. */
 struct mt_shm_root {
     uint64_t magic; /* MT_SHM_MAGIC */
     struct mt_shm_identity identity;
     uint64_t mapped_at; /* where the owner has it */
+    uint32_t barriers;  /* 1: the owner can make every processor pass one */
     uint32_t wake_bytes;
     char wake[28]; /* address of the socket that wakes the owner */
+    /* Odd while the owner reads or writes memory of peers: mt_shm_touch. */
+    uint64_t touching __attribute__((aligned(64)));
+    struct mt_shm_region regions[MT_SHM_REGIONS] __attribute__((aligned(64)));
     /* enum mt_shm_sleep: who gives the owner work while it may sleep wakes it.
      * The owner sets it and then makes every processor pass a barrier
      * (membarrier), so that senders need none. */
-    uint32_t sleeping __attribute__((aligned(64)));
-    struct mt_shm_region regions[MT_SHM_REGIONS] __attribute__((aligned(64)));
+    uint32_t sleeping __attribute__((aligned(MT_SHM_PAGE)));
 };
 
-#define MT_SHM_MAGIC UINT64_C(0x31304d48534d544d) /* "MTMSHM01" */
+#define MT_SHM_MAGIC UINT64_C(0x32304d48534d544d) /* "MTMSHM02" */
 
 struct mt_shm_arena {
     struct mt_shm_root *root;
@@ -92,22 +99,28 @@ struct mt_shm_peer {
     struct mt_shm_identity identity;
     int pidfd;  /* readable once it is dead; -1: of this process */
     bool dead;
+    bool mourned; /* its queue pairs know */
     bool reads; /* process_vm_readv and writev work */
+    bool light; /* both sides have barriers: mt_shm_touch needs none */
     uint32_t users;
 };
 
-/* MT_EPEER: it is gone, or not of this machine; MT_EPERM: not allowed. */
+/* MT_EPEER: it is gone, or not of this machine; MT_EPERM: not allowed;
+ * MT_ENOMEM: there is no address space for it. */
 enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
                                 struct mt_shm_peer *peer_p);
 void mt_shm_peer_close(struct mt_shm_peer *peer);
-/* Asks the kernel. */
+/* Asks the kernel whether the process has ended. */
 bool mt_shm_peer_died(struct mt_shm_peer *peer);
+/* ... or has it another program, without its arena: dearer. */
+bool mt_shm_peer_left(struct mt_shm_peer *peer);
 
-/* A place in the arena of a peer; NULL: beyond its end. */
+/* A place in the arena of a peer, behind its root; NULL: beyond its end. */
 MT_INLINE void *mt_shm_at(const struct mt_shm_peer *peer, uint64_t offset,
                           uint64_t bytes)
 {
-    if (offset > peer->identity.arena_bytes ||
+    if (offset < sizeof(struct mt_shm_root) ||
+        offset > peer->identity.arena_bytes ||
         bytes > peer->identity.arena_bytes - offset) {
         return NULL;
     }

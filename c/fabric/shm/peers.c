@@ -1,20 +1,47 @@
 /* peers.c: the processes that a process knows, and what their death means. Cold;
  * under the lock of the context. */
 #define _GNU_SOURCE 1
+#include <errno.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "shm.h"
 
 /* How often peers are looked after. */
 enum { MT_LOOK_ROUNDS = 4096, MT_LOOK_NS = 5000000 };
 
+/* How long a live peer may be in the middle of touching our memory: it copies
+ * MT_SHM_AT_ONCE at most, and may have lost its processor meanwhile. */
+enum { MT_TOUCH_SPINS = 1000, MT_TOUCH_NS = 100000, MT_TOUCH_MS = 10000 };
+
 static bool mt_same_process(const struct mt_shm_identity *a,
                             const struct mt_shm_identity *b)
 {
     return a->pid == b->pid && a->fd == b->fd &&
            a->pid_start == b->pid_start && a->arena_id == b->arena_id;
+}
+
+static void mt_say_space(const struct mt_shm_context *context,
+                         const struct mt_shm_identity *identity,
+                         enum mt_status status)
+{
+    struct rlimit limit;
+    if (status == MT_ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY) {
+        mt_fabric_say(&context->soft.base.options,
+                      "shm: there is no address space for the %llu MiB that "
+                      "process %d shares; RLIMIT_AS is %llu MiB: raise it "
+                      "(ulimit -v), or give all processes the same",
+                      (unsigned long long)identity->arena_bytes >> 20,
+                      (int)identity->pid,
+                      (unsigned long long)limit.rlim_cur >> 20);
+    }
 }
 
 enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
@@ -38,9 +65,11 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
     }
     enum mt_status status = mt_shm_peer_open(identity, peer);
     if (status != MT_OK) {
+        mt_say_space(context, identity, status);
         free(peer);
         return status;
     }
+    peer->light = context->barriers && peer->root->barriers != 0;
     for (unsigned i = 0; i < MT_SHM_CHANNELS && !context->soft.has_engine; i++) {
         if (context->channels[i] != NULL) {
             mt_soft_channel_watch(context->channels[i], peer->pidfd);
@@ -107,6 +136,85 @@ void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer)
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
 }
 
+/* Until it is out of what it was in, or dead. */
+static bool mt_await_touched(struct mt_shm_context *context,
+                             struct mt_shm_peer *peer)
+{
+    uint64_t *place = &peer->root->touching;
+    uint64_t seen = __atomic_load_n(place, __ATOMIC_ACQUIRE), until = 0;
+    for (unsigned n = 0; seen % 2 != 0 && !peer->dead &&
+                         __atomic_load_n(place, __ATOMIC_ACQUIRE) == seen;
+         n++) {
+        if (n < MT_TOUCH_SPINS) {
+            continue;
+        }
+        uint64_t now = mt_soft_now();
+        until = until != 0 ? until : now + MT_TOUCH_MS * UINT64_C(1000000);
+        if (now > until) {
+            mt_fabric_say(&context->soft.base.options,
+                          "shm: process %d has stood still for %d s in the "
+                          "middle of a copy, which it may finish later",
+                          (int)peer->identity.pid, MT_TOUCH_MS / 1000);
+            return false;
+        }
+        mt_shm_peer_left(peer);
+        nanosleep(&(struct timespec){.tv_nsec = MT_TOUCH_NS}, NULL);
+    }
+    return true;
+}
+
+bool mt_shm_untouched(struct mt_shm_context *context, struct mt_shm_peer *peer)
+{
+    bool quiet = true;
+    if (peer != NULL ? peer->dead : context->peer_count == 0) {
+        return true;
+    }
+    /* pairs with mt_shm_touch: who is in it is seen here, who comes into it
+     * sees what was written before */
+    if (context->barriers) {
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    }
+    __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
+    if (peer != NULL) {
+        return mt_await_touched(context, peer);
+    }
+    for (uint32_t i = 0; i < context->peer_count; i++) {
+        quiet = mt_await_touched(context, context->peers[i]) && quiet;
+    }
+    return quiet;
+}
+
+void mt_shm_part(struct mt_shm_qp *qp, enum mt_status why)
+{
+    struct mt_shm_context *context = mt_shm_context_of(qp);
+    if (qp->ring == NULL || qp->parted) {
+        return;
+    }
+    qp->parted = true;
+    __atomic_store_n(&qp->ring->failed, (uint32_t)why, __ATOMIC_RELEASE);
+    if (qp->out.ring == NULL) {
+        return; /* nobody touches what is not connected */
+    }
+    __atomic_store_n(&qp->out.ring->gone, MT_RING_LEAVING, __ATOMIC_RELEASE);
+    bool quiet = __atomic_load_n(&qp->ring->gone, __ATOMIC_ACQUIRE) ==
+                     MT_RING_GONE ||
+                 mt_shm_untouched(context, qp->peer);
+    if (quiet) {
+        __atomic_store_n(&qp->out.ring->gone, MT_RING_GONE, __ATOMIC_RELEASE);
+    }
+    mt_shm_wake(context, qp->peer, true);
+}
+
+static bool mt_writer_gone(const struct mt_shm_grave *grave)
+{
+    struct mt_ring *ring = grave->ring;
+    return __atomic_load_n(&ring->gone, __ATOMIC_ACQUIRE) == MT_RING_GONE ||
+           (grave->peer != NULL
+                ? grave->peer->dead
+                : mt_shm_pid_died((int32_t)__atomic_load_n(
+                      &ring->claim, __ATOMIC_ACQUIRE)));
+}
+
 /* Gives back rings that nobody will write to any more. */
 static void mt_bury(struct mt_shm_context *context)
 {
@@ -116,11 +224,7 @@ static void mt_bury(struct mt_shm_context *context)
         bool quiet =
             grave->inbox != NULL
                 ? mt_shm_inbox_sealed(grave->inbox, grave->inbox_count)
-                : grave->peer == NULL
-                    ? !grave->addressed /* else anybody may write there */
-                    : grave->peer->dead ||
-                          __atomic_load_n(&grave->ring->gone,
-                                          __ATOMIC_ACQUIRE) != 0;
+                : mt_writer_gone(grave);
         if (!quiet) {
             place = &grave->next;
             continue;
@@ -129,6 +233,9 @@ static void mt_bury(struct mt_shm_context *context)
         mt_shm_arena_give(&context->arena, grave->inbox != NULL
                                                ? (void *)grave->inbox
                                                : grave->ring);
+        if (grave->lane != NULL) {
+            mt_shm_arena_give(&context->arena, grave->lane);
+        }
         if (grave->peer != NULL) {
             mt_shm_peer_put(context, grave->peer);
         }
@@ -138,6 +245,7 @@ static void mt_bury(struct mt_shm_context *context)
 
 static void mt_mourn(struct mt_shm_context *context, struct mt_shm_peer *peer)
 {
+    peer->mourned = true;
     for (unsigned i = 0; i < MT_SHM_CHANNELS; i++) {
         if (context->channels[i] != NULL) {
             mt_soft_channel_ignore(context->channels[i], peer->pidfd);
@@ -171,10 +279,13 @@ void mt_shm_look_after(struct mt_shm_context *context)
     context->looked_ns = now;
     for (uint32_t i = 0; i < context->peer_count; i++) {
         struct mt_shm_peer *peer = context->peers[i];
-        if (!peer->dead && mt_shm_peer_died(peer)) {
+        bool asked = i == context->next_peer % context->peer_count;
+        if (!peer->mourned &&
+            (asked ? mt_shm_peer_left(peer) : mt_shm_peer_died(peer))) {
             mt_mourn(context, peer);
         }
     }
+    context->next_peer++;
     for (uint32_t i = 0; i < context->live_count; i++) {
         if (context->live[i]->inbox != NULL) {
             mt_shm_inbox_look(context->live[i]);

@@ -104,15 +104,13 @@ static enum mt_taken mt_take_send(struct mt_shm_qp *qp,
                                                   : mt_take_part(qp, r);
 }
 
-/* The pieces of an order, copied out of reach of the peer. Who is gone has its
- * memory in use for other things. */
-static bool mt_pieces_of(struct mt_shm_qp *qp, const struct mt_incoming *r,
+/* The pieces of an order, copied out of reach of the peer. */
+static bool mt_pieces_of(const struct mt_incoming *r,
                          struct mt_fabric_piece *pieces)
 {
     uint64_t sum = 0;
     if (r->h.pieces > MT_SOFT_PIECES ||
-        r->h.bytes != r->h.pieces * sizeof(*pieces) ||
-        __atomic_load_n(&qp->ring->gone, __ATOMIC_ACQUIRE) != 0) {
+        r->h.bytes != r->h.pieces * sizeof(*pieces)) {
         return false;
     }
     memcpy(pieces, r->payload, r->h.bytes);
@@ -122,8 +120,33 @@ static bool mt_pieces_of(struct mt_shm_qp *qp, const struct mt_incoming *r,
     return sum == r->h.total;
 }
 
-/* Copies between pieces of the peer and pieces here, one after the other. */
-static enum mt_status mt_copy_pieces(const struct mt_shm_peer *peer, bool write,
+/* Copies between one piece of the peer and pieces here, behind skip. Who is gone
+ * has its memory in use for other things. */
+static enum mt_status mt_copy_piece(const struct mt_shm_qp *qp, bool write,
+                                    const struct mt_fabric_piece *theirs,
+                                    const struct mt_fabric_piece *ours,
+                                    uint32_t our_count, uint64_t skip)
+{
+    struct mt_shm_context *context = mt_shm_context_of(qp);
+    enum mt_status status = MT_OK;
+    uint64_t n;
+    for (uint64_t at = 0; at < theirs->bytes && status == MT_OK; at += n) {
+        n = theirs->bytes - at;
+        n = n < MT_SHM_AT_ONCE ? n : MT_SHM_AT_ONCE;
+        mt_shm_touch(context, qp->peer);
+        bool gone = __atomic_load_n(&qp->ring->gone, __ATOMIC_ACQUIRE) !=
+                    MT_RING_HERE;
+        status = gone ? MT_EPEER
+                      : mt_shm_peer_copy(
+                            qp->peer, write, ours, our_count, skip + at,
+                            (uint64_t)(uintptr_t)theirs->address + at, n);
+        mt_shm_touched(context);
+    }
+    return status;
+}
+
+/* ... and pieces of the peer, one after the other. */
+static enum mt_status mt_copy_pieces(const struct mt_shm_qp *qp, bool write,
                                      const struct mt_fabric_piece *theirs,
                                      uint32_t count,
                                      const struct mt_fabric_piece *ours,
@@ -132,11 +155,7 @@ static enum mt_status mt_copy_pieces(const struct mt_shm_peer *peer, bool write,
     uint64_t skip = 0;
     enum mt_status status = MT_OK;
     for (uint32_t i = 0; i < count && status == MT_OK; i++) {
-        if (theirs[i].bytes > 0) {
-            status = mt_shm_peer_copy(
-                peer, write, ours, our_count, skip,
-                (uint64_t)(uintptr_t)theirs[i].address, theirs[i].bytes);
-        }
+        status = mt_copy_piece(qp, write, &theirs[i], ours, our_count, skip);
         skip += theirs[i].bytes;
     }
     return status;
@@ -157,13 +176,13 @@ static enum mt_taken mt_take_send_pull(struct mt_shm_qp *qp,
     if (to == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if (!mt_pieces_of(qp, r, pieces)) {
+    if (!mt_pieces_of(r, pieces)) {
         return mt_broken(qp, MT_EPEER);
     }
     if (r->h.total > to->bytes) {
         return mt_too_long(qp);
     }
-    enum mt_status status = mt_copy_pieces(qp->peer, false, pieces, r->h.pieces,
+    enum mt_status status = mt_copy_pieces(qp, false, pieces, r->h.pieces,
                                            to->pieces, to->piece_count);
     if (status != MT_OK) {
         return mt_broken(qp, status);
@@ -232,7 +251,7 @@ static enum mt_taken mt_take_order(struct mt_shm_qp *qp,
     if (notifies && mt_soft_receive_first(qp->soft.receives) == NULL) {
         return MT_TAKEN_WAITS;
     }
-    if (!mt_pieces_of(qp, r, pieces) || r->h.total > UINT32_MAX) {
+    if (!mt_pieces_of(r, pieces) || r->h.total > UINT32_MAX) {
         return mt_broken(qp, MT_EPEER);
     }
     struct mt_fabric_piece mine = {.bytes = (uint32_t)r->h.total};
@@ -243,7 +262,7 @@ static enum mt_taken mt_take_order(struct mt_shm_qp *qp,
         return mt_broken(qp, MT_EACCESS);
     }
     enum mt_status status =
-        mt_copy_pieces(qp->peer, !write, pieces, r->h.pieces, &mine, 1);
+        mt_copy_pieces(qp, !write, pieces, r->h.pieces, &mine, 1);
     if (status != MT_OK) {
         return mt_broken(qp, status);
     }
@@ -319,25 +338,23 @@ static enum mt_taken mt_take_one(struct mt_shm_qp *qp,
     }
 }
 
-bool mt_shm_take(struct mt_shm_qp *qp)
+/* From the ring that all comes by, or from that of answers alone. */
+static bool mt_take_from(struct mt_shm_qp *qp, struct mt_ring_reader *from)
 {
     bool moved = false;
-    uint64_t told = qp->in.told;
-    if (qp->soft.base.state != MT_FABRIC_QP_RTS) {
-        return false;
-    }
+    uint64_t told = from->told;
     for (unsigned n = 0; n < MT_TAKE_AT_ONCE; n++) {
         uint64_t size;
         struct mt_incoming in;
-        struct mt_ring_record *r = mt_ring_peek(&qp->in, &size);
+        struct mt_ring_record *r = mt_ring_peek(from, &size);
         if (r == NULL) {
             break;
         }
         memcpy(&in.h, r, sizeof(in.h));
         in.payload = r + 1;
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* it is not read again */
-        if (size == 0 || (in.h.kind != MT_SHM_REST &&
-                          mt_ring_size(in.h.bytes) != size)) {
+        if (size == 0 ||
+            (in.h.kind != MT_SHM_REST && mt_ring_size(in.h.bytes) != size)) {
             mt_broken(qp, MT_EPEER);
             return false;
         }
@@ -349,10 +366,23 @@ bool mt_shm_take(struct mt_shm_qp *qp)
             break;
         }
         moved = true;
-        mt_ring_drop(&qp->in, r, size);
+        mt_ring_drop(from, r, size);
     }
-    if (mt_unlikely(qp->in.told != told) && mt_ring_wanted(qp->ring)) {
+    if (mt_unlikely(from->told != told) && mt_ring_wanted(from->ring)) {
         mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
+    }
+    return moved;
+}
+
+bool mt_shm_take(struct mt_shm_qp *qp)
+{
+    if (qp->soft.base.state != MT_FABRIC_QP_RTS) {
+        return false;
+    }
+    bool moved = mt_take_from(qp, &qp->in);
+    if (mt_unlikely(qp->lane != NULL) &&
+        qp->soft.base.state == MT_FABRIC_QP_RTS) {
+        moved = mt_take_from(qp, &qp->lane_in) || moved;
     }
     return moved;
 }

@@ -35,16 +35,33 @@ struct mt_ring_record {
 _Static_assert(sizeof(struct mt_ring_record) == 40,
                "24 bytes of payload fit into the first line");
 
+enum mt_ring_gone {
+    MT_RING_HERE = 0,
+    MT_RING_LEAVING = 1, /* nothing more will come, and orders are void */
+    MT_RING_GONE = 2,    /* ... and it does not look at the ring any more */
+};
+
+enum mt_ring_joined {
+    MT_RING_ALONE = 0,  /* the writer is not connected */
+    MT_RING_JOINED = 1, /* it is: from now on it waits for whoever touches its
+                         * memory before it gives it back */
+    MT_RING_PULLS = 2,  /* ... and can read and write the reader's memory, so that
+                         * the reader may give it orders */
+};
+
 struct mt_ring {
     /* by the reader */
     uint64_t head; /* bytes read so far: room for the writer */
     uint64_t done; /* orders of the writer that were carried out */
     uint32_t failed; /* enum mt_status: the reader gave up */
     /* by the writer */
-    uint32_t gone __attribute__((aligned(64))); /* 1: nothing more will come */
-    uint32_t pulls; /* 1: it can read and write the reader's memory, so that the
-                     * reader may give it orders */
+    uint32_t gone __attribute__((aligned(64))); /* enum mt_ring_gone */
+    uint32_t joined;     /* enum mt_ring_joined */
     uint32_t wants_room; /* 1: it may sleep until head moves */
+    /* life of the ring, until one peer connects to it and leaves its pid; its
+     * reader takes it away the same way, so that nobody comes afterwards */
+    uint64_t claim;
+    uint64_t lane; /* where it wants answers to READs, in its arena; 0: here */
     char data[MT_RING_BYTES] __attribute__((aligned(64)));
 };
 

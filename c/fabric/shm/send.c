@@ -7,14 +7,7 @@ enum mt_shm_step { MT_STEP_DONE, MT_STEP_BEGUN, MT_STEP_BLOCKED, MT_STEP_FAILED 
 void mt_shm_fail(struct mt_shm_qp *qp, struct mt_soft_work *failed,
                  enum mt_status status)
 {
-    if (qp->ring != NULL) {
-        __atomic_store_n(&qp->ring->failed, (uint32_t)status, __ATOMIC_RELEASE);
-    }
-    if (qp->out.ring != NULL && !qp->notified) {
-        qp->notified = true;
-        __atomic_store_n(&qp->out.ring->gone, 1, __ATOMIC_RELEASE);
-        mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
-    }
+    mt_shm_part(qp, status);
     qp->answer_head = qp->answer_tail;
     if (qp->receiving) {
         struct mt_fabric_completion c = {.status = MT_EFLUSHED};
@@ -116,35 +109,67 @@ static enum mt_shm_step mt_begin_send(struct mt_shm_qp *qp,
 /* Stores into memory that both map. Eight aligned bytes are one store, so that
  * whoever polls them sees all or nothing, after what was written before. */
 static void mt_store(void *to, const struct mt_fabric_piece *pieces,
-                     uint32_t count, uint64_t bytes)
+                     uint32_t count, uint64_t skip, uint64_t bytes)
 {
     uint64_t word;
     if (bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
-        mt_soft_gather(pieces, count, 0, &word, sizeof(word));
+        mt_soft_gather(pieces, count, skip, &word, sizeof(word));
         __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
     } else {
-        mt_soft_gather(pieces, count, 0, to, bytes);
+        mt_soft_gather(pieces, count, skip, to, bytes);
     }
 }
 
-/* WRITE by the poster. */
-static enum mt_status mt_write_direct(struct mt_shm_qp *qp,
-                                      const struct mt_soft_work *w)
+static bool mt_gave_up(const struct mt_shm_qp *qp)
+{
+    return __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE) != MT_OK;
+}
+
+/* A part of a WRITE or READ by the poster, who has said that it touches. */
+static enum mt_status mt_touch_part(const struct mt_shm_qp *qp,
+                                    const struct mt_soft_work *w,
+                                    uint64_t done, uint64_t bytes)
 {
     uint64_t offset;
-    enum mt_status status =
-        mt_shm_region_find(qp->peer->root, w->rkey, w->remote_address, w->bytes,
-                           MT_FABRIC_REMOTE_WRITE, &offset);
-    if (status != MT_OK || w->bytes == 0) {
+    bool write = w->opcode != MT_FABRIC_READ;
+    enum mt_status status = mt_shm_region_find(
+        qp->peer->root, w->rkey, w->remote_address, w->bytes,
+        write ? MT_FABRIC_REMOTE_WRITE : MT_FABRIC_REMOTE_READ, &offset);
+    if (status != MT_OK || bytes == 0) {
         return status;
     }
-    void *to = offset != 0 ? mt_shm_at(qp->peer, offset, w->bytes) : NULL;
-    if (to != NULL) {
-        mt_store(to, w->pieces, w->piece_count, w->bytes);
-        return MT_OK;
+    char *there = offset != 0 ? mt_shm_at(qp->peer, offset, w->bytes) : NULL;
+    if (there == NULL) {
+        return mt_shm_peer_copy(qp->peer, write, w->pieces, w->piece_count,
+                                done, w->remote_address + done, bytes);
     }
-    return mt_shm_peer_copy(qp->peer, true, w->pieces, w->piece_count, 0,
-                            w->remote_address, w->bytes);
+    if (write) {
+        mt_store(there + done, w->pieces, w->piece_count, done, bytes);
+    } else {
+        mt_soft_scatter(w->pieces, w->piece_count, done, there + done, bytes);
+    }
+    return MT_OK;
+}
+
+/* WRITE or READ by the poster. MT_EAGAIN: the peer is not connected yet, or gave
+ * up. */
+static enum mt_status mt_direct(struct mt_shm_qp *qp,
+                                const struct mt_soft_work *w)
+{
+    struct mt_shm_context *context = mt_shm_context_of(qp);
+    enum mt_status status = mt_shm_joined(qp) ? MT_OK : MT_EAGAIN;
+    uint64_t done = 0, n;
+    for (; status == MT_OK; done += n) {
+        n = w->bytes - done;
+        n = n < MT_SHM_AT_ONCE ? n : MT_SHM_AT_ONCE;
+        mt_shm_touch(context, qp->peer);
+        status = mt_gave_up(qp) ? MT_EAGAIN : mt_touch_part(qp, w, done, n);
+        mt_shm_touched(context);
+        if (done + n == w->bytes) {
+            break;
+        }
+    }
+    return status;
 }
 
 /* All of them, or none: what goes through the ring must not be overtaken by what
@@ -153,11 +178,6 @@ static bool mt_by_peer(const struct mt_shm_qp *qp)
 {
     return !qp->peer->reads ||
            qp->soft.base.pd->context->options.engine == MT_FABRIC_ENGINE_PEER;
-}
-
-static bool mt_gave_up(const struct mt_shm_qp *qp)
-{
-    return __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE) != MT_OK;
 }
 
 /* stage: 1 once the data is there and only the notice is to be sent. */
@@ -171,12 +191,12 @@ static enum mt_shm_step mt_begin_write(struct mt_shm_qp *qp,
                     : mt_send_copy(qp, w, MT_SHM_WRITE);
     }
     if (w->stage == 0) {
-        /* not ahead of what the peer has still to carry out, and not into the
-         * memory of one that gave up */
-        if (qp->soft.head != qp->soft.next || mt_gave_up(qp)) {
+        /* not ahead of what the peer has still to carry out */
+        enum mt_status status =
+            qp->soft.head == qp->soft.next ? mt_direct(qp, w) : MT_EAGAIN;
+        if (status == MT_EAGAIN) {
             return MT_STEP_BLOCKED;
         }
-        enum mt_status status = mt_write_direct(qp, w);
         if (status != MT_OK) {
             return mt_send_failed(w, status);
         }
@@ -193,37 +213,15 @@ static enum mt_shm_step mt_begin_write(struct mt_shm_qp *qp,
     return MT_STEP_DONE;
 }
 
-/* READ by the poster. */
-static enum mt_status mt_read_direct(struct mt_shm_qp *qp,
-                                     const struct mt_soft_work *w)
-{
-    uint64_t offset;
-    enum mt_status status =
-        mt_shm_region_find(qp->peer->root, w->rkey, w->remote_address, w->bytes,
-                           MT_FABRIC_REMOTE_READ, &offset);
-    if (status != MT_OK || w->bytes == 0) {
-        return status;
-    }
-    const void *from =
-        offset != 0 ? mt_shm_at(qp->peer, offset, w->bytes) : NULL;
-    if (from != NULL) {
-        mt_soft_scatter(w->pieces, w->piece_count, 0, from, w->bytes);
-        return MT_OK;
-    }
-    return mt_shm_peer_copy(qp->peer, false, w->pieces, w->piece_count, 0,
-                            w->remote_address, w->bytes);
-}
-
 static enum mt_shm_step mt_begin_read(struct mt_shm_qp *qp,
                                       struct mt_soft_work *w)
 {
     enum mt_shm_step step;
     if (!mt_by_peer(qp)) {
-        if (mt_gave_up(qp)) {
-            return MT_STEP_BLOCKED;
-        }
-        enum mt_status status = mt_read_direct(qp, w);
-        return status == MT_OK ? MT_STEP_DONE : mt_send_failed(w, status);
+        enum mt_status status = mt_direct(qp, w);
+        return status == MT_OK       ? MT_STEP_DONE
+               : status == MT_EAGAIN ? MT_STEP_BLOCKED
+                                     : mt_send_failed(w, status);
     }
     if (qp->soft.reads >= qp->soft.base.options.reads) {
         return MT_STEP_BLOCKED;
@@ -267,8 +265,7 @@ void mt_shm_push(struct mt_soft_qp *soft)
     while (soft->next != soft->tail && soft->base.state == MT_FABRIC_QP_RTS) {
         struct mt_soft_work *w = mt_soft_work_at(soft, soft->next);
         bool waits = (w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0;
-        if (waits || (w->moved == 0 && w->stage == 0 &&
-                      !mt_soft_pace(context, w->bytes))) {
+        if (waits || !mt_soft_pace(context, w)) {
             break;
         }
         enum mt_shm_step step = mt_begin(qp, w);
@@ -285,8 +282,10 @@ void mt_shm_push(struct mt_soft_qp *soft)
         }
         w->done = step == MT_STEP_DONE;
         soft->next++;
+        if (w->done) { /* a WRITE behind it waits until it is out of the way */
+            mt_soft_retire(soft);
+        }
     }
-    mt_soft_retire(soft);
 }
 
 void mt_shm_settle(struct mt_shm_qp *qp)
@@ -303,22 +302,38 @@ void mt_shm_settle(struct mt_shm_qp *qp)
     mt_soft_retire(soft);
 }
 
+/* Where answers go: a ring of their own if the peer has one, since those to its
+ * READs do not wait for its receives. */
+static struct mt_ring_writer *mt_answer_lane(struct mt_shm_qp *qp)
+{
+    if (qp->lane_out.ring == NULL) {
+        uint64_t offset = __atomic_load_n(&qp->ring->lane, __ATOMIC_ACQUIRE);
+        qp->lane_out.ring =
+            offset != 0 && offset % MT_RING_LINE == 0
+                ? mt_shm_at(qp->peer, offset, sizeof(struct mt_ring))
+                : NULL;
+    }
+    return qp->lane_out.ring != NULL ? &qp->lane_out : &qp->out;
+}
+
 bool mt_shm_answer(struct mt_shm_qp *qp)
 {
+    struct mt_shm_context *context = mt_shm_context_of(qp);
+    struct mt_ring_writer *out = mt_answer_lane(qp);
     bool moved = false;
     while (qp->answer_head != qp->answer_tail) {
         struct mt_shm_answer *a = &qp->answers[qp->answer_head % MT_SHM_READS];
         uint64_t left = a->bytes - a->moved, offset;
         uint32_t n = (uint32_t)(left < MT_SHM_COPY ? left : MT_SHM_COPY);
-        struct mt_ring_record *r = mt_ring_reserve(&qp->out, mt_ring_size(n));
-        if (r == NULL && mt_ring_want(&qp->out)) {
+        struct mt_ring_record *r = mt_ring_reserve(out, mt_ring_size(n));
+        if (r == NULL && mt_ring_want(out)) {
             continue;
         }
         if (r == NULL) {
             break;
         }
         /* it may not be registered any more */
-        if (mt_shm_region_find(mt_shm_context_of(qp)->arena.root, a->rkey,
+        if (mt_shm_region_find(context->arena.root, a->rkey,
                                a->address + a->moved, n, MT_FABRIC_REMOTE_READ,
                                &offset) != MT_OK) {
             mt_shm_fail(qp, NULL, MT_EACCESS);
@@ -331,7 +346,8 @@ bool mt_shm_answer(struct mt_shm_qp *qp)
                                      .bytes = n};
         memcpy(r + 1, (const char *)(uintptr_t)a->address + a->moved, n);
         a->moved += n;
-        mt_publish(qp, r);
+        mt_ring_publish(out, r, mt_ring_size(n));
+        mt_shm_wake(context, qp->peer, true);
         qp->answer_head += n == left;
         moved = true;
     }
@@ -381,22 +397,29 @@ static bool mt_send_at_once(struct mt_shm_qp *qp,
 static bool mt_write_at_once(struct mt_shm_qp *qp,
                              const struct mt_fabric_send *work)
 {
+    struct mt_shm_context *context = mt_shm_context_of(qp);
     const struct mt_fabric_piece *p = &work->pieces[0];
     uint64_t offset = 0;
-    if (p->bytes > MT_SHM_COPY || mt_by_peer(qp) || mt_gave_up(qp) ||
+    void *to = NULL;
+    if (p->bytes > MT_SHM_COPY || mt_by_peer(qp) || !mt_shm_joined(qp)) {
+        return false;
+    }
+    mt_shm_touch(context, qp->peer);
+    if (!mt_gave_up(qp) &&
         mt_shm_region_find(qp->peer->root, work->rkey, work->remote_address,
                            p->bytes, MT_FABRIC_REMOTE_WRITE,
-                           &offset) != MT_OK ||
-        offset == 0) {
-        return false;
+                           &offset) == MT_OK &&
+        offset != 0) {
+        to = mt_shm_at(qp->peer, offset, p->bytes);
     }
-    void *to = mt_shm_at(qp->peer, offset, p->bytes);
-    if (to == NULL) {
-        return false;
+    if (to != NULL) {
+        mt_store(to, p, 1, 0, p->bytes);
     }
-    mt_store(to, p, 1, p->bytes);
-    mt_completed_at_once(qp, work);
-    return true;
+    mt_shm_touched(context);
+    if (to != NULL) {
+        mt_completed_at_once(qp, work);
+    }
+    return to != NULL;
 }
 
 static bool mt_post_at_once(struct mt_shm_qp *qp,

@@ -140,7 +140,10 @@ static enum mt_status mt_shm_open(const struct mt_fabric_device *device,
         status = mt_wake_open(context);
     }
     if (status == MT_OK && mt_can_barrier()) {
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+        context->barriers =
+            syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0,
+                    0) == 0;
+        context->arena.root->barriers = context->barriers;
     }
     if (status == MT_OK) {
         status = mt_soft_start(&context->soft, options, MT_SHM_QPS);
@@ -155,23 +158,6 @@ static enum mt_status mt_shm_open(const struct mt_fabric_device *device,
 }
 
 /* ---- memory ---- */
-
-static enum mt_status mt_shm_pd_create(struct mt_fabric_context *context,
-                                       struct mt_fabric_pd **pd_p)
-{
-    struct mt_shm_pd *pd = calloc(1, sizeof(*pd));
-    if (pd == NULL) {
-        return MT_ENOMEM;
-    }
-    pd->base.ops = context->ops;
-    *pd_p = &pd->base;
-    return MT_OK;
-}
-
-static void mt_shm_pd_destroy(struct mt_fabric_pd *pd)
-{
-    free(pd);
-}
 
 /* An entry that is free, MT_SHM_REGIONS if none is. */
 static uint32_t mt_region_free(struct mt_shm_context *context)
@@ -217,6 +203,8 @@ static enum mt_status mt_shm_mr_create(struct mt_fabric_pd *pd, void *address,
         return MT_ENOMEM;
     }
     mt_soft_lock(&context->soft);
+    mr->shared =
+        (access & (MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ)) != 0;
     mr->index = mt_region_free(context);
     mr->arena = address == NULL ? mt_shm_arena_take(&context->arena, bytes)
                                 : NULL;
@@ -246,8 +234,11 @@ static void mt_shm_mr_destroy(struct mt_fabric_mr *base)
     struct mt_shm_region *region = &context->arena.root->regions[mr->index];
     mt_soft_lock(&context->soft);
     __atomic_store_n(&region->rkey, 0, __ATOMIC_RELEASE);
-    region->bytes = 0;
-    if (mr->arena != NULL) {
+    bool quiet = !mr->shared || mt_shm_untouched(context, NULL);
+    if (quiet) { /* else it goes back with the context */
+        region->bytes = 0;
+    }
+    if (quiet && mr->arena != NULL) {
         mt_shm_arena_give(&context->arena, mr->arena);
     }
     mt_soft_unlock(&context->soft);
@@ -314,7 +305,11 @@ static enum mt_status mt_qp_open(struct mt_shm_context *context,
     }
     qp->ring = mt_shm_arena_take(&context->arena, sizeof(*qp->ring));
     qp->in = (struct mt_ring_reader){.ring = qp->ring};
-    return qp->ring != NULL ? MT_OK : MT_ENOMEM;
+    if (qp->ring == NULL) {
+        return MT_ENOMEM;
+    }
+    qp->life = qp->ring->claim = MT_SHM_LIFE | ++context->lives;
+    return MT_OK;
 }
 
 static enum mt_status mt_shm_qp_create(struct mt_fabric_pd *pd,
@@ -368,17 +363,27 @@ static void mt_live_remove(struct mt_shm_context *context, struct mt_shm_qp *qp)
 }
 
 /* A peer may still write into the ring or the inbox: it goes back once that is
- * over. */
+ * over. A ring that nobody has connected to goes at once. */
 static void mt_memory_retire(struct mt_shm_context *context, struct mt_shm_qp *qp)
 {
+    uint64_t life = qp->life;
+    if (qp->ring != NULL &&
+        __atomic_compare_exchange_n(&qp->ring->claim, &life, 0, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        mt_shm_arena_give(&context->arena, qp->ring);
+        if (qp->lane != NULL) {
+            mt_shm_arena_give(&context->arena, qp->lane);
+        }
+        return;
+    }
     struct mt_shm_grave *grave = calloc(1, sizeof(*grave));
     if (grave == NULL) {
         return; /* it goes back with the arena */
     }
     grave->ring = qp->ring;
+    grave->lane = qp->lane;
     grave->inbox = qp->inbox;
     grave->inbox_count = qp->inbox_count;
-    grave->addressed = qp->addressed;
     grave->peer = qp->peer;
     if (grave->peer != NULL) {
         grave->peer->users++;
@@ -394,21 +399,17 @@ static void mt_qp_close(struct mt_shm_context *context, struct mt_shm_qp *qp)
         mt_memory_retire(context, qp);
     }
     if (qp->ring != NULL) {
-        __atomic_store_n(&qp->ring->failed, MT_EPEER, __ATOMIC_RELEASE);
-        if (qp->out.ring != NULL && !qp->notified) {
-            __atomic_store_n(&qp->out.ring->gone, 1, __ATOMIC_RELEASE);
-            mt_shm_wake(context, qp->peer, true);
-        }
+        mt_shm_part(qp, MT_EPEER);
         mt_memory_retire(context, qp);
     }
     if (qp->peer != NULL) {
         mt_shm_peer_put(context, qp->peer);
     }
     qp->peer = NULL;
-    qp->ring = NULL;
+    qp->ring = qp->lane = NULL;
     qp->inbox = NULL;
-    qp->out = (struct mt_ring_writer){0};
-    qp->notified = qp->addressed = qp->receiving = false;
+    qp->out = qp->lane_out = (struct mt_ring_writer){0};
+    qp->parted = qp->joined = qp->receiving = false;
     qp->orders = 0;
     qp->received = 0;
     qp->answer_head = qp->answer_tail = 0;
@@ -429,12 +430,12 @@ static void mt_shm_qp_destroy(struct mt_fabric_qp *base)
 static enum mt_status mt_shm_qp_address(const struct mt_fabric_qp *base,
                                         struct mt_fabric_address *address)
 {
-    struct mt_shm_qp *qp = (struct mt_shm_qp *)(uintptr_t)base;
+    const struct mt_shm_qp *qp = (const struct mt_shm_qp *)base;
     const struct mt_shm_context *context = mt_shm_context_of(qp);
-    qp->addressed = true;
     struct mt_shm_address a = {.provider = "shm",
                                .version = MT_SHM_VERSION,
                                .identity = context->arena.root->identity,
+                               .life = qp->life,
                                .number = base->number,
                                .transport = base->options.transport};
     a.offset = qp->ring != NULL ? mt_shm_offset(&context->arena, qp->ring)
@@ -467,6 +468,61 @@ static enum mt_status mt_address_parse(const struct mt_fabric_address *address,
     return sound ? MT_OK : MT_EINVAL;
 }
 
+/* Where the peer's memory cannot be read, its answers to READs need a ring. */
+static enum mt_status mt_lane_open(struct mt_shm_context *context,
+                                   struct mt_shm_qp *qp)
+{
+    if (qp->peer->reads || qp->soft.base.options.reads == 0) {
+        return MT_OK;
+    }
+    qp->lane = mt_shm_arena_take(&context->arena, sizeof(*qp->lane));
+    qp->lane_in = (struct mt_ring_reader){.ring = qp->lane};
+    return qp->lane != NULL ? MT_OK : MT_ENOMEM;
+}
+
+/* The ring of the peer, which is told that this side is there. */
+static enum mt_status mt_join(struct mt_shm_context *context,
+                              struct mt_shm_qp *qp,
+                              const struct mt_shm_address *a)
+{
+    enum mt_status status =
+        mt_shm_peer_get(context, &a->identity, &qp->peer);
+    if (status != MT_OK) {
+        return status;
+    }
+    struct mt_ring *ring = mt_shm_at(qp->peer, a->offset, sizeof(*ring));
+    status = ring != NULL ? mt_lane_open(context, qp) : MT_EINVAL;
+    uint64_t life = a->life;
+    if (status == MT_OK &&
+        ((life & MT_SHM_LIFE) == 0 ||
+         !__atomic_compare_exchange_n(
+             &ring->claim, &life,
+             (uint64_t)context->arena.root->identity.pid, false,
+             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))) {
+        status = MT_EPEER; /* it is gone, or has another peer */
+    }
+    if (status != MT_OK) {
+        if (qp->lane != NULL) {
+            mt_shm_arena_give(&context->arena, qp->lane);
+            qp->lane = NULL;
+        }
+        mt_shm_peer_put(context, qp->peer);
+        qp->peer = NULL;
+        return status;
+    }
+    qp->out.ring = ring;
+    if (qp->lane != NULL) {
+        __atomic_store_n(&ring->lane, mt_shm_offset(&context->arena, qp->lane),
+                         __ATOMIC_RELAXED);
+    }
+    /* pairs with mt_shm_joined and mt_shm_pulls */
+    __atomic_store_n(&ring->joined,
+                     qp->peer->reads ? MT_RING_PULLS : MT_RING_JOINED,
+                     __ATOMIC_RELEASE);
+    mt_shm_wake(context, qp->peer, true);
+    return MT_OK;
+}
+
 static enum mt_status mt_shm_qp_connect(struct mt_fabric_qp *base,
                                         const struct mt_fabric_address *remote)
 {
@@ -480,22 +536,9 @@ static enum mt_status mt_shm_qp_connect(struct mt_fabric_qp *base,
     }
     mt_soft_lock(&context->soft);
     if (remote != NULL) {
-        status = mt_shm_peer_get(context, &a.identity, &qp->peer);
-        qp->out.ring =
-            status == MT_OK
-                ? mt_shm_at(qp->peer, a.offset, sizeof(struct mt_ring))
-                : NULL;
-        if (status == MT_OK && qp->out.ring == NULL) {
-            mt_shm_peer_put(context, qp->peer);
-            qp->peer = NULL;
-            status = MT_EINVAL;
-        }
+        status = mt_join(context, qp, &a);
     }
     if (status == MT_OK) {
-        if (remote != NULL) {
-            __atomic_store_n(&qp->out.ring->pulls, qp->peer->reads,
-                             __ATOMIC_RELEASE);
-        }
         mt_live_add(context, qp);
     }
     mt_soft_unlock(&context->soft);
@@ -678,9 +721,10 @@ const struct mt_fabric_provider mt_fabric_shm = {
     .devices = mt_shm_devices,
     .open = mt_shm_open,
     .close = mt_shm_close,
+    .event_fd = mt_soft_event_fd,
     .event_take = mt_soft_event_take,
-    .pd_create = mt_shm_pd_create,
-    .pd_destroy = mt_shm_pd_destroy,
+    .pd_create = mt_soft_pd_create,
+    .pd_destroy = mt_soft_pd_destroy,
     .mr_create = mt_shm_mr_create,
     .mr_destroy = mt_shm_mr_destroy,
     .channel_create = mt_shm_channel_create,

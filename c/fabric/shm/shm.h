@@ -24,9 +24,10 @@
 #include "ring.h"
 
 enum {
-    MT_SHM_VERSION = 2,
+    MT_SHM_VERSION = 3,
     MT_SHM_COPY = 8 << 10, /* payload of a record */
     MT_SHM_READS = 16,
+    MT_SHM_AT_ONCE = 4 << 20, /* bytes copied between two looks at who is gone */
     MT_SHM_QPS = 4096,
     MT_SHM_CHANNELS = 16,
     MT_SHM_RECENT = 4,
@@ -60,20 +61,21 @@ struct mt_shm_address {
     uint32_t version;
     struct mt_shm_identity identity;
     uint64_t offset; /* RC: of the ring; UD: of the inbox, in the arena */
+    uint64_t life;   /* RC: of the ring */
     uint32_t number;
     uint32_t transport;
 };
 
+/* In every life, and in no pid. */
+#define MT_SHM_LIFE (UINT64_C(1) << 63)
+
 _Static_assert(sizeof(struct mt_shm_address) <= MT_FABRIC_ADDRESS_BYTES,
                "an address is carried whole");
-
-struct mt_shm_pd {
-    struct mt_fabric_pd base;
-};
 
 struct mt_shm_mr {
     struct mt_fabric_mr base;
     uint32_t index;
+    bool shared; /* peers may touch it */
     void *arena; /* what was allocated, NULL if registered */
 };
 
@@ -95,12 +97,16 @@ struct mt_shm_qp {
     uint32_t place;     /* in context->live, if is_live */
     bool is_live;
     bool is_recent;     /* in context->recent */
-    bool notified;      /* the peer was told that this side is gone */
-    bool addressed;     /* its address was asked for: somebody may have it */
+    bool parted;        /* the peer was told that this side is gone */
+    bool joined;        /* the peer is connected, as far as was seen */
     struct mt_shm_peer *peer;
     struct mt_ring *ring; /* ours, that the peer writes */
+    uint64_t life;        /* of it */
     struct mt_ring_reader in;
     struct mt_ring_writer out;
+    struct mt_ring *lane; /* ours, for answers to our READs; NULL: none needed */
+    struct mt_ring_reader lane_in;
+    struct mt_ring_writer lane_out; /* to that of the peer; ring NULL: not yet */
     uint64_t orders;    /* given to the peer: each is done in turn */
     uint64_t received;  /* bytes of the message that is coming in parts ... */
     bool receiving;     /* ... into this receive */
@@ -118,9 +124,8 @@ struct mt_shm_qp {
  * it. */
 struct mt_shm_grave {
     struct mt_shm_grave *next;
-    struct mt_ring *ring;
-    struct mt_shm_peer *peer; /* NULL: never connected */
-    bool addressed;
+    struct mt_ring *ring, *lane;
+    struct mt_shm_peer *peer; /* NULL: this side was never connected */
     struct mt_inbox *inbox; /* then there is no ring */
     uint32_t inbox_count;
 };
@@ -130,7 +135,11 @@ struct mt_shm_context {
     struct mt_shm_arena arena;
     struct mt_shm_peer *peers[MT_SHM_PEERS];
     uint32_t peer_count;
+    uint64_t lives;       /* of rings so far */
     uint32_t next_region; /* where to look for a free one */
+    uint32_t next_peer; /* to be asked what it runs */
+    bool barriers;      /* it can make every processor pass one */
+    uint32_t barrier;   /* where there is none: a word to be exchanged */
     int wake_fd;
     struct mt_shm_qp *live[MT_SHM_QPS]; /* connected queue pairs */
     uint32_t live_count, turn;
@@ -164,10 +173,44 @@ enum mt_status mt_shm_region_find(const struct mt_shm_root *root, uint32_t rkey,
 
 void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer);
 
+/* ---- memory of others ----
+ *
+ * A process that reads or writes memory of a peer (by an rkey, or by an order of
+ * it) says so in its own arena first, and then looks whether it still may: the
+ * region's key, whether the other side gave up or is gone. Who takes one of these
+ * away makes every processor pass a barrier and then waits for whoever it finds
+ * in the middle. So the copying side pays two stores into a line of its own. */
+
+MT_INLINE void mt_shm_touch(struct mt_shm_context *context,
+                            const struct mt_shm_peer *peer)
+{
+    uint64_t *touching = &context->arena.root->touching;
+    if (mt_likely(peer->light)) {
+        /* pairs with the barrier of mt_shm_untouched */
+        __atomic_store_n(touching, *touching + 1, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    } else {
+        __atomic_add_fetch(touching, 1, __ATOMIC_SEQ_CST);
+    }
+}
+
+MT_INLINE void mt_shm_touched(struct mt_shm_context *context)
+{
+    uint64_t *touching = &context->arena.root->touching;
+    __atomic_store_n(touching, *touching + 1, __ATOMIC_RELEASE);
+}
+
+/* Waits until a peer (NULL: each) has come out of what it was in. false: one
+ * did not in time, which is said. */
+bool mt_shm_untouched(struct mt_shm_context *context, struct mt_shm_peer *peer);
+
 /* The peer got work: it may sleep. */
 MT_INLINE void mt_shm_wake(struct mt_shm_context *context,
                            struct mt_shm_peer *peer, bool solicited)
 {
+    if (mt_unlikely(!peer->light)) { /* its barrier does not reach here */
+        __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
+    }
     uint32_t s = __atomic_load_n(&peer->root->sleeping, __ATOMIC_RELAXED);
     if (mt_unlikely(s == MT_SHM_ASLEEP ||
                     (s == MT_SHM_ASLEEP_SOLICITED && solicited))) {
@@ -192,8 +235,23 @@ bool mt_shm_take(struct mt_shm_qp *qp);
 /* Whether the peer can reach our memory, and so be given orders. */
 MT_INLINE bool mt_shm_pulls(const struct mt_shm_qp *qp)
 {
-    return __atomic_load_n(&qp->ring->pulls, __ATOMIC_ACQUIRE) != 0;
+    return __atomic_load_n(&qp->ring->joined, __ATOMIC_ACQUIRE) ==
+           MT_RING_PULLS;
 }
+
+/* Whether the peer is connected, so that its memory may be touched. */
+MT_INLINE bool mt_shm_joined(struct mt_shm_qp *qp)
+{
+    if (mt_unlikely(!qp->joined)) {
+        qp->joined = __atomic_load_n(&qp->ring->joined, __ATOMIC_ACQUIRE) !=
+                     MT_RING_ALONE;
+    }
+    return qp->joined;
+}
+
+/* This side is over, because of why: tells the peer, and waits until it touches
+ * nothing here any more. Then what is posted may be given back. */
+void mt_shm_part(struct mt_shm_qp *qp, enum mt_status why);
 
 /* Fails a queue pair, and tells the peer. */
 void mt_shm_fail(struct mt_shm_qp *qp, struct mt_soft_work *failed,
@@ -205,6 +263,9 @@ enum mt_status mt_shm_inbox_open(struct mt_shm_context *context,
                                  struct mt_shm_qp *qp, uint32_t depth);
 /* Nothing can be written there any more; false: not yet. */
 bool mt_shm_inbox_sealed(struct mt_inbox *inbox, uint32_t count);
+/* Whether a process is no more; a new one may have its number, and then it takes
+ * until that is over. */
+bool mt_shm_pid_died(int32_t pid);
 /* Now and then: passes over the datagram of a sender that died writing it. */
 void mt_shm_inbox_look(struct mt_shm_qp *qp);
 

@@ -155,11 +155,9 @@ bool mt_shm_take_datagrams(struct mt_shm_qp *qp)
 
 /* ---- senders that died, and the end ---- */
 
-/* Whether the process that claimed a cell is no more; a new one may have its
- * number, and then the cell waits for that. */
-static bool mt_claimer_died(uint64_t word)
+bool mt_shm_pid_died(int32_t pid)
 {
-    int fd = (int)syscall(SYS_pidfd_open, mt_inbox_pid(word), 0);
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) {
         return true;
     }
@@ -174,7 +172,7 @@ void mt_shm_inbox_look(struct mt_shm_qp *qp)
     struct mt_inbox_cell *cell = mt_head(qp);
     uint64_t word = __atomic_load_n(&cell->word, __ATOMIC_ACQUIRE);
     bool stuck = mt_inbox_kind(word) == MT_INBOX_CLAIMED;
-    if (stuck && word == qp->inbox_stuck && mt_claimer_died(word) &&
+    if (stuck && word == qp->inbox_stuck && mt_shm_pid_died(mt_inbox_pid(word)) &&
         /* it may have finished before it died */
         __atomic_load_n(&cell->word, __ATOMIC_ACQUIRE) == word) {
         mt_cell_free(qp);
@@ -191,7 +189,7 @@ bool mt_shm_inbox_sealed(struct mt_inbox *inbox, uint32_t count)
         uint64_t word = __atomic_load_n(place, __ATOMIC_ACQUIRE);
         uint64_t closed = mt_inbox_word(word >> 32, MT_INBOX_CLOSED, 0);
         bool busy = mt_inbox_kind(word) == MT_INBOX_CLAIMED;
-        if (busy ? !mt_claimer_died(word)
+        if (busy ? !mt_shm_pid_died(mt_inbox_pid(word))
                  : !__atomic_compare_exchange_n(place, &word, closed, false,
                                                 __ATOMIC_ACQ_REL,
                                                 __ATOMIC_RELAXED)) {

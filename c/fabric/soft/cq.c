@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "soft.h"
@@ -41,18 +42,54 @@ static void mt_cq_set(struct mt_soft_cq *cq, enum mt_soft_armed armed)
     cq->armed = (uint8_t)armed;
 }
 
+/* Takes the oldest fired queue out of its channel, NULL: there is none. */
+static struct mt_soft_cq *mt_channel_pop(struct mt_soft_channel *channel)
+{
+    struct mt_soft_cq *cq = channel->first;
+    if (cq != NULL) {
+        channel->first = cq->next_fired;
+        channel->last = channel->first != NULL ? channel->last : &channel->first;
+        cq->fired = false;
+    }
+    return cq;
+}
+
+static void mt_channel_push(struct mt_soft_channel *channel,
+                            struct mt_soft_cq *cq)
+{
+    cq->fired = true;
+    cq->next_fired = NULL;
+    *channel->last = cq;
+    channel->last = &cq->next_fired;
+}
+
 /* A fired queue may still stand in its channel. */
 static void mt_channel_forget(struct mt_soft_channel *channel,
-                              const struct mt_soft_cq *cq)
+                              const struct mt_soft_cq *gone)
 {
-    uint32_t kept = channel->head;
-    for (uint32_t i = channel->head; i != channel->tail; i++) {
-        struct mt_soft_cq *ready = channel->ready[i & channel->mask];
-        if (ready != cq) {
-            channel->ready[kept++ & channel->mask] = ready;
+    struct mt_soft_cq *cq, *all = channel->first;
+    channel->first = NULL;
+    channel->last = &channel->first;
+    while ((cq = all) != NULL) {
+        all = cq->next_fired;
+        if (cq != gone) {
+            mt_channel_push(channel, cq);
         }
     }
-    channel->tail = kept;
+}
+
+/* So may the event that it was overrun. */
+static void mt_events_forget(struct mt_soft_context *context,
+                             const struct mt_fabric_cq *cq)
+{
+    uint32_t kept = context->event_head;
+    for (uint32_t i = context->event_head; i != context->event_tail; i++) {
+        struct mt_fabric_event event = context->events[i % MT_SOFT_EVENTS];
+        if (event.cq != cq) {
+            context->events[kept++ % MT_SOFT_EVENTS] = event;
+        }
+    }
+    context->event_tail = kept;
 }
 
 void mt_soft_cq_destroy(struct mt_fabric_cq *base)
@@ -64,12 +101,25 @@ void mt_soft_cq_destroy(struct mt_fabric_cq *base)
     if (base->channel != NULL) {
         mt_channel_forget((struct mt_soft_channel *)base->channel, cq);
     }
+    mt_events_forget(context, base);
     mt_soft_unlock(context);
     free(cq->slots);
     free(cq);
 }
 
-enum { MT_CHANNEL_SLOTS = 256 };
+/* One timer wakes who sleeps on any channel of the context. */
+static bool mt_timer_watch(struct mt_soft_context *context,
+                           struct mt_soft_channel *channel)
+{
+    mt_soft_lock(context);
+    if (context->timer < 0) {
+        context->timer =
+            timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    }
+    mt_soft_unlock(context);
+    return context->timer >= 0 &&
+           mt_soft_channel_watch(channel, context->timer) == MT_OK;
+}
 
 enum mt_status mt_soft_channel_create(struct mt_fabric_context *context,
                                       struct mt_fabric_channel **channel_p)
@@ -78,16 +128,15 @@ enum mt_status mt_soft_channel_create(struct mt_fabric_context *context,
     if (channel == NULL) {
         return MT_ENOMEM;
     }
-    channel->ready = calloc(MT_CHANNEL_SLOTS, sizeof(struct mt_soft_cq *));
+    channel->last = &channel->first;
     channel->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     channel->base.fd = epoll_create1(EPOLL_CLOEXEC);
-    if (channel->ready == NULL || channel->event_fd < 0 ||
-        channel->base.fd < 0 ||
-        mt_soft_channel_watch(channel, channel->event_fd) != MT_OK) {
+    if (channel->event_fd < 0 || channel->base.fd < 0 ||
+        mt_soft_channel_watch(channel, channel->event_fd) != MT_OK ||
+        !mt_timer_watch((struct mt_soft_context *)context, channel)) {
         mt_soft_channel_destroy(&channel->base);
         return MT_ENOMEM;
     }
-    channel->mask = MT_CHANNEL_SLOTS - 1;
     channel->base.ops = context->ops;
     *channel_p = &channel->base;
     return MT_OK;
@@ -102,7 +151,6 @@ void mt_soft_channel_destroy(struct mt_fabric_channel *base)
     if (channel->base.fd >= 0) {
         close(channel->base.fd);
     }
-    free(channel->ready);
     free(channel);
 }
 
@@ -119,18 +167,23 @@ void mt_soft_channel_ignore(struct mt_soft_channel *channel, int fd)
     epoll_ctl(channel->base.fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* A queue is disarmed when it fires, so it stands there once at most, and there
- * is room while there are no more queues than slots; then one event is shared. */
 static void mt_cq_fire(struct mt_soft_cq *cq)
 {
     struct mt_soft_channel *channel = (struct mt_soft_channel *)cq->base.channel;
     const uint64_t one = 1;
     mt_cq_set(cq, MT_SOFT_DISARMED);
-    if (channel->tail - channel->head <= channel->mask) {
-        channel->ready[channel->tail++ & channel->mask] = cq;
+    if (!cq->fired) { /* armed again, it may not have been taken yet */
+        mt_channel_push(channel, cq);
     }
     ssize_t n = write(channel->event_fd, &one, sizeof(one));
     (void)n; /* full: it is readable, which is all that is wanted */
+}
+
+static void mt_drain(int fd)
+{
+    uint64_t count;
+    ssize_t n = read(fd, &count, sizeof(count));
+    (void)n;
 }
 
 enum mt_status mt_soft_channel_take(struct mt_fabric_channel *base,
@@ -138,25 +191,28 @@ enum mt_status mt_soft_channel_take(struct mt_fabric_channel *base,
 {
     struct mt_soft_channel *channel = (struct mt_soft_channel *)base;
     struct mt_soft_context *context = (struct mt_soft_context *)base->context;
-    enum mt_status status = MT_EAGAIN;
     mt_soft_lock(context);
-    if (channel->head == channel->tail && !context->has_engine) {
+    if (context->timer_at != 0 && mt_soft_now() >= context->timer_at) {
+        context->timer_at = 0;
+        mt_drain(context->timer);
+    }
+    if (channel->first == NULL && !context->has_engine) {
         if (context->armed != NULL) {
             context->armed(context); /* what comes from here on wakes */
         }
         context->progress(context);
+        mt_soft_doze(context);
     }
-    if (channel->head != channel->tail) {
-        *cq_p = &channel->ready[channel->head++ & channel->mask]->base;
-        status = MT_OK;
-    }
-    if (channel->head == channel->tail) {
-        uint64_t count;
-        ssize_t n = read(channel->event_fd, &count, sizeof(count));
-        (void)n;
+    struct mt_soft_cq *cq = mt_channel_pop(channel);
+    if (channel->first == NULL) {
+        mt_drain(channel->event_fd);
     }
     mt_soft_unlock(context);
-    return status;
+    if (cq == NULL) {
+        return MT_EAGAIN;
+    }
+    *cq_p = &cq->base;
+    return MT_OK;
 }
 
 enum mt_status mt_soft_cq_arm(struct mt_fabric_cq *base, bool solicited)
@@ -171,6 +227,7 @@ enum mt_status mt_soft_cq_arm(struct mt_fabric_cq *base, bool solicited)
     if (context->armed != NULL) {
         context->armed(context);
     }
+    mt_soft_doze(context);
     mt_soft_unlock(context);
     return MT_OK;
 }
@@ -180,7 +237,13 @@ void mt_soft_complete(struct mt_soft_cq *cq,
                       bool solicited)
 {
     if (mt_unlikely(cq->tail - cq->head > cq->mask)) {
-        cq->overrun = true;
+        if (!cq->overrun) {
+            cq->overrun = true;
+            mt_soft_event((struct mt_soft_context *)cq->base.context,
+                          &(struct mt_fabric_event){
+                              .kind = MT_FABRIC_EVENT_CQ_OVERRUN,
+                              .cq = &cq->base});
+        }
         return;
     }
     cq->slots[cq->tail & cq->mask] = *completion;

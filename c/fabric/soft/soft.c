@@ -6,7 +6,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The holder may have lost its processor to us: spin briefly, then yield. */
 enum { MT_SOFT_SPINS = 100 };
@@ -35,19 +38,44 @@ uint64_t mt_soft_now(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-bool mt_soft_pace(struct mt_soft_context *context, uint64_t bytes)
+bool mt_soft_pace(struct mt_soft_context *context, struct mt_soft_work *work)
 {
     uint64_t rate = context->base.options.bits_per_second;
-    if (mt_likely(rate == 0)) {
+    if (mt_likely(rate == 0) || work->paced) {
         return true;
     }
     uint64_t now = mt_soft_now();
     if (now < context->paced_until) {
+        mt_soft_doze(context);
         return false;
     }
     context->paced_until =
-        now + (uint64_t)((double)bytes * 8e9 / (double)rate);
+        now + (uint64_t)((double)work->bytes * 8e9 / (double)rate);
+    work->paced = true;
     return true;
+}
+
+void mt_soft_doze(struct mt_soft_context *context)
+{
+    bool armed = context->armed_count[MT_SOFT_ARMED] +
+                     context->armed_count[MT_SOFT_ARMED_SOLICITED] >
+                 0;
+    if (mt_likely(!armed) || context->timer < 0 || context->has_engine) {
+        return;
+    }
+    uint64_t now = mt_soft_now();
+    uint64_t at = now + MT_SOFT_TICK_MS * UINT64_C(1000000);
+    if (context->paced_until > now && context->paced_until < at) {
+        at = context->paced_until;
+    }
+    if (context->timer_at > now && context->timer_at <= at) {
+        return;
+    }
+    const struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(at / UINT64_C(1000000000)),
+                     .tv_nsec = (long)(at % UINT64_C(1000000000))}};
+    timerfd_settime(context->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    context->timer_at = at;
 }
 
 /* The thread that stands for a NIC. It never sleeps while there is work, and
@@ -100,6 +128,7 @@ enum mt_status mt_soft_start(struct mt_soft_context *context,
     context->locked =
         options->threads || options->engine == MT_FABRIC_ENGINE_THREAD;
     context->qp_limit = qp_limit;
+    context->event_fd = context->timer = -1;
     context->qps = calloc(qp_limit, sizeof(*context->qps));
     if (context->qps == NULL) {
         return MT_ENOMEM;
@@ -122,8 +151,26 @@ void mt_soft_stop(struct mt_soft_context *context)
         pthread_join(context->engine, NULL);
         context->has_engine = false;
     }
+    if (context->qps == NULL) {
+        return; /* it was not begun */
+    }
+    if (context->event_fd >= 0) {
+        close(context->event_fd);
+    }
+    if (context->timer >= 0) {
+        close(context->timer);
+    }
     free(context->qps);
     context->qps = NULL;
+}
+
+static void mt_event_signal(const struct mt_soft_context *context)
+{
+    const uint64_t one = 1;
+    if (context->event_fd >= 0) {
+        ssize_t n = write(context->event_fd, &one, sizeof(one));
+        (void)n; /* full: it is readable, which is all that is wanted */
+    }
 }
 
 void mt_soft_event(struct mt_soft_context *context,
@@ -131,7 +178,42 @@ void mt_soft_event(struct mt_soft_context *context,
 {
     if (context->event_tail - context->event_head < MT_SOFT_EVENTS) {
         context->events[context->event_tail++ % MT_SOFT_EVENTS] = *event;
+        mt_event_signal(context);
+    } else {
+        context->events_lost++;
     }
+}
+
+int mt_soft_event_fd(struct mt_fabric_context *base)
+{
+    struct mt_soft_context *context = (struct mt_soft_context *)base;
+    mt_soft_lock(context);
+    if (context->event_fd < 0) {
+        context->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (context->event_head != context->event_tail) {
+            mt_event_signal(context);
+        }
+    }
+    int fd = context->event_fd;
+    mt_soft_unlock(context);
+    return fd;
+}
+
+/* What was lost comes behind what was there before it. */
+static bool mt_event_next(struct mt_soft_context *context,
+                          struct mt_fabric_event *event_p)
+{
+    if (context->event_head != context->event_tail) {
+        *event_p = context->events[context->event_head++ % MT_SOFT_EVENTS];
+        return true;
+    }
+    if (context->events_lost > 0) {
+        *event_p = (struct mt_fabric_event){.kind = MT_FABRIC_EVENT_LOST,
+                                            .count = context->events_lost};
+        context->events_lost = 0;
+        return true;
+    }
+    return false;
 }
 
 enum mt_status mt_soft_event_take(struct mt_fabric_context *base,
@@ -139,10 +221,30 @@ enum mt_status mt_soft_event_take(struct mt_fabric_context *base,
 {
     struct mt_soft_context *context = (struct mt_soft_context *)base;
     mt_soft_lock(context);
-    bool any = context->event_head != context->event_tail;
-    if (any) {
-        *event_p = context->events[context->event_head++ % MT_SOFT_EVENTS];
+    bool any = mt_event_next(context, event_p);
+    if (context->event_fd >= 0 && context->event_head == context->event_tail &&
+        context->events_lost == 0) {
+        uint64_t count;
+        ssize_t n = read(context->event_fd, &count, sizeof(count));
+        (void)n;
     }
     mt_soft_unlock(context);
     return any ? MT_OK : MT_EAGAIN;
+}
+
+enum mt_status mt_soft_pd_create(struct mt_fabric_context *context,
+                                 struct mt_fabric_pd **pd_p)
+{
+    struct mt_fabric_pd *pd = calloc(1, sizeof(*pd));
+    if (pd == NULL) {
+        return MT_ENOMEM;
+    }
+    pd->ops = context->ops;
+    *pd_p = pd;
+    return MT_OK;
+}
+
+void mt_soft_pd_destroy(struct mt_fabric_pd *pd)
+{
+    free(pd);
 }

@@ -15,7 +15,12 @@
 
 #include "../provider.h"
 
-enum { MT_SOFT_PIECES = 16, MT_SOFT_INLINE = 256, MT_SOFT_EVENTS = 64 };
+enum {
+    MT_SOFT_PIECES = 16,
+    MT_SOFT_INLINE = 256,
+    MT_SOFT_EVENTS = 256,
+    MT_SOFT_TICK_MS = 250, /* how often a sleeper looks at its peers */
+};
 
 struct mt_soft_qp;
 
@@ -38,7 +43,11 @@ struct mt_soft_context {
     uint32_t qp_limit;
     struct mt_fabric_event events[MT_SOFT_EVENTS];
     uint32_t event_head, event_tail;
+    uint32_t events_lost; /* since the last that had room */
+    int event_fd;         /* -1: nobody asked for it */
     uint64_t paced_until; /* ns: the link is busy until then */
+    int timer;            /* of all channels, -1: there are none */
+    uint64_t timer_at;    /* ns: it wakes then, 0: not */
 };
 
 /* A posted send. What was inline lies in data. */
@@ -55,6 +64,7 @@ struct mt_soft_work {
     uint16_t opcode;
     uint16_t piece_count;
     uint8_t stage;      /* for the provider; 0 when posted */
+    bool paced;         /* the link has taken it */
     bool done;          /* may be completed once it is the oldest */
     enum mt_status status;
     struct mt_fabric_piece pieces[MT_SOFT_PIECES];
@@ -79,18 +89,19 @@ struct mt_soft_cq {
     struct mt_fabric_cq base;
     uint32_t head, tail, mask;
     uint8_t armed; /* enum mt_soft_armed */
-    bool overrun;  /* a completion was lost: its queue pairs are in error */
+    bool overrun;  /* a completion was lost, which was told */
+    bool fired;    /* stands in its channel */
+    struct mt_soft_cq *next_fired;
     struct mt_fabric_completion *slots;
 };
 
 enum mt_soft_armed { MT_SOFT_DISARMED, MT_SOFT_ARMED, MT_SOFT_ARMED_SOLICITED };
 
-/* Its descriptor is an epoll instance over an eventfd and what the provider
- * watches: whatever may have work for progress. */
+/* Its descriptor is an epoll instance over an eventfd, the timer of the context
+ * and what the provider watches: whatever may have work for progress. */
 struct mt_soft_channel {
     struct mt_fabric_channel base;
-    struct mt_soft_cq **ready; /* ring of fired queues */
-    uint32_t head, tail, mask;
+    struct mt_soft_cq *first, **last; /* fired queues */
     int event_fd;
 };
 
@@ -157,13 +168,23 @@ void mt_soft_stop(struct mt_soft_context *context);
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t mt_soft_now(void);
 
-/* True if the link may take another bytes now; it is busy with them then. */
-bool mt_soft_pace(struct mt_soft_context *context, uint64_t bytes);
+/* True if the link may take the work now, or has; it is busy with it then. */
+bool mt_soft_pace(struct mt_soft_context *context, struct mt_soft_work *work);
+
+/* Somebody may sleep from now on: the timer wakes it when the link is free, and
+ * now and then. Under the lock. */
+void mt_soft_doze(struct mt_soft_context *context);
 
 void mt_soft_event(struct mt_soft_context *context,
                    const struct mt_fabric_event *event);
+int mt_soft_event_fd(struct mt_fabric_context *context);
 enum mt_status mt_soft_event_take(struct mt_fabric_context *context,
                                   struct mt_fabric_event *event_p);
+
+/* A protection domain without anything of a provider. */
+enum mt_status mt_soft_pd_create(struct mt_fabric_context *context,
+                                 struct mt_fabric_pd **pd_p);
+void mt_soft_pd_destroy(struct mt_fabric_pd *pd);
 
 /* ---- completion queues and channels ---- */
 

@@ -135,6 +135,7 @@ static void mt_work_fill(struct mt_soft_work *w,
     w->opcode = (uint16_t)work->opcode;
     w->piece_count = (uint16_t)work->piece_count;
     w->stage = 0;
+    w->paced = false;
     w->done = false;
     w->status = MT_OK;
     if ((work->flags & MT_FABRIC_INLINE) != 0) {
@@ -248,6 +249,7 @@ enum mt_status mt_soft_qp_start(struct mt_soft_context *context,
 {
     uint32_t slots = mt_soft_slots(options->send_depth);
     uint32_t number = 0;
+    qp->base.options = *options; /* stopping it looks for its queues */
     qp->works = calloc(slots, sizeof(*qp->works));
     qp->mask = slots - 1;
     qp->receives = options->srq == NULL

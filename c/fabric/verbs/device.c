@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* ---- capabilities ---- */
@@ -259,6 +261,7 @@ enum mt_status mt_verbs_open(const struct mt_fabric_device *device,
     mt_ports_read(context, device->port_count);
     context->locked = options->threads;
     pthread_mutex_init(&context->lock, NULL);
+    context->due_fd = context->events_fd = -1;
     context->base.ops = &mt_verbs_ops;
     *context_p = &context->base;
     return MT_OK;
@@ -268,6 +271,10 @@ void mt_verbs_close(struct mt_fabric_context *base)
 {
     struct mt_verbs_context *context = (struct mt_verbs_context *)base;
     mt_verbs_library()->close_device(context->device);
+    if (context->events_fd >= 0) {
+        close(context->events_fd);
+        close(context->due_fd);
+    }
     for (unsigned i = 0; i < MT_VERBS_CHUNKS; i++) {
         free(context->owners[i]);
     }
@@ -276,6 +283,45 @@ void mt_verbs_close(struct mt_fabric_context *base)
 }
 
 /* ---- events ---- */
+
+void mt_verbs_due_signal(const struct mt_verbs_context *context)
+{
+    const uint64_t one = 1;
+    if (context->due_fd >= 0) {
+        ssize_t n = write(context->due_fd, &one, sizeof(one));
+        (void)n; /* full: it is readable, which is all that is wanted */
+    }
+}
+
+static bool mt_events_watch(const struct mt_verbs_context *context, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    return fd >= 0 &&
+           epoll_ctl(context->events_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+int mt_verbs_event_fd(struct mt_fabric_context *base)
+{
+    struct mt_verbs_context *context = (struct mt_verbs_context *)base;
+    mt_verbs_lock(context);
+    if (context->events_fd < 0) {
+        context->events_fd = epoll_create1(EPOLL_CLOEXEC);
+        context->due_fd = eventfd(context->due, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (context->events_fd >= 0 &&
+            (!mt_events_watch(context, context->due_fd) ||
+             !mt_events_watch(context, context->device->async_fd))) {
+            close(context->events_fd);
+            context->events_fd = -1;
+        }
+        if (context->events_fd < 0 && context->due_fd >= 0) {
+            close(context->due_fd);
+            context->due_fd = -1;
+        }
+    }
+    int fd = context->events_fd;
+    mt_verbs_unlock(context);
+    return fd;
+}
 
 /* One of the queue pairs whose error was not told yet. */
 static bool mt_due_take(struct mt_verbs_context *context,
@@ -292,6 +338,11 @@ static bool mt_due_take(struct mt_verbs_context *context,
             mt_verbs_unlock(context);
             return true;
         }
+    }
+    if (context->due_fd >= 0) {
+        uint64_t count;
+        ssize_t n = read(context->due_fd, &count, sizeof(count));
+        (void)n;
     }
     mt_verbs_unlock(context);
     return false;
@@ -332,8 +383,9 @@ static uint32_t mt_event_kind(struct mt_verbs_context *context,
     case IBV_EVENT_GID_CHANGE:
         mt_port_changed(context, (uint32_t)event->element.port_num);
         return 0;
+    case IBV_EVENT_CQ_ERR:
+        return MT_FABRIC_EVENT_CQ_OVERRUN;
     case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_CQ_ERR: /* overrun: completions of any queue pair are lost */
     case IBV_EVENT_SRQ_ERR:
         return MT_FABRIC_EVENT_DEVICE_FATAL;
     default:
@@ -356,10 +408,15 @@ enum mt_status mt_verbs_event_take(struct mt_fabric_context *base,
                                 kind == MT_FABRIC_EVENT_PORT_DOWN
                             ? (uint32_t)event.element.port_num
                             : 0;
+        struct mt_fabric_cq *cq = kind == MT_FABRIC_EVENT_CQ_OVERRUN
+                                      ? event.element.cq->cq_context
+                                      : NULL;
         library->ack_async_event(&event);
         if (kind != 0) {
             *event_p = (struct mt_fabric_event){
-                .kind = (enum mt_fabric_event_kind)kind, .port = port};
+                .kind = (enum mt_fabric_event_kind)kind,
+                .port = port,
+                .cq = cq};
             return MT_OK;
         }
     }

@@ -189,29 +189,6 @@ enum mt_status mt_verbs_qp_address(const struct mt_fabric_qp *base,
     return MT_OK;
 }
 
-/* Takes an address apart. */
-static enum mt_status mt_address_parse(const struct mt_fabric_address *address,
-                                       enum mt_fabric_transport transport,
-                                       struct mt_verbs_address *a)
-{
-    memset(a, 0, sizeof(*a));
-    if (address->bytes < 8) {
-        return MT_EINVAL;
-    }
-    memcpy(a, address->data,
-           address->bytes < sizeof(*a) ? address->bytes : sizeof(*a));
-    if (memcmp(a->provider, "ibv", 4) != 0) {
-        return MT_EINVAL;
-    }
-    if (a->version != MT_VERBS_VERSION) {
-        return MT_EVERSION;
-    }
-    bool sound = address->bytes == sizeof(*a) && a->transport == transport &&
-                 a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096 &&
-                 a->number <= 0xffffff && a->packet <= 0xffffff;
-    return sound ? MT_OK : MT_EINVAL;
-}
-
 /* ---- connecting ---- */
 
 /* The seventh retry would be endless on Soft-RoCE (the kernel's rxe_comp.c). */
@@ -299,7 +276,7 @@ enum mt_status mt_verbs_qp_connect(struct mt_fabric_qp *base,
     if (remote == NULL) {
         return mt_connect_datagrams(qp);
     }
-    enum mt_status status = mt_address_parse(remote, MT_FABRIC_RC, &a);
+    enum mt_status status = mt_verbs_address_parse(remote, MT_FABRIC_RC, &a);
     if (status != MT_OK) {
         return status;
     }
@@ -343,8 +320,10 @@ void mt_verbs_qp_failed(struct mt_verbs_qp *qp)
     uint32_t before = __atomic_exchange_n(
         (uint32_t *)&qp->base.state, MT_FABRIC_QP_ERROR, __ATOMIC_ACQ_REL);
     if (before != MT_FABRIC_QP_ERROR) {
+        struct mt_verbs_context *context = mt_verbs_context_of(&qp->base);
         qp->due = true;
-        mt_verbs_context_of(&qp->base)->due++;
+        context->due++;
+        mt_verbs_due_signal(context);
     }
 }
 
@@ -406,7 +385,7 @@ static enum mt_status mt_target_of(const struct mt_fabric_address *address,
         target->gid[path] = gid;
         return MT_OK;
     }
-    enum mt_status status = mt_address_parse(address, MT_FABRIC_UD, &a);
+    enum mt_status status = mt_verbs_address_parse(address, MT_FABRIC_UD, &a);
     if (status == MT_OK) {
         target->number = a.number;
         target->paths = a.paths;

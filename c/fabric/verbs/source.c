@@ -69,4 +69,26 @@ bool mt_verbs_source_parse(const struct mt_fabric_source *source,
     return true;
 }
 
+enum mt_status mt_verbs_address_parse(const struct mt_fabric_address *address,
+                                      enum mt_fabric_transport transport,
+                                      struct mt_verbs_address *a)
+{
+    memset(a, 0, sizeof(*a));
+    if (address->bytes < 8) {
+        return MT_EINVAL;
+    }
+    memcpy(a, address->data,
+           address->bytes < sizeof(*a) ? address->bytes : sizeof(*a));
+    if (memcmp(a->provider, "ibv", 4) != 0) {
+        return MT_EINVAL;
+    }
+    if (a->version != MT_VERBS_VERSION) {
+        return MT_EVERSION;
+    }
+    bool sound = address->bytes == sizeof(*a) && a->transport == transport &&
+                 a->mtu >= IBV_MTU_256 && a->mtu <= IBV_MTU_4096 &&
+                 a->number <= 0xffffff && a->packet <= 0xffffff;
+    return sound ? MT_OK : MT_EINVAL;
+}
+
 #endif

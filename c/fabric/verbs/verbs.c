@@ -353,6 +353,7 @@ const struct mt_fabric_provider mt_fabric_verbs = {
     .devices = mt_verbs_devices,
     .open = mt_verbs_open,
     .close = mt_verbs_close,
+    .event_fd = mt_verbs_event_fd,
     .event_take = mt_verbs_event_take,
     .pd_create = mt_verbs_pd_create,
     .pd_destroy = mt_verbs_pd_destroy,

@@ -144,6 +144,7 @@ enum mt_status mt_verbs_open(const struct mt_fabric_device *device,
                              const struct mt_fabric_options *options,
                              struct mt_fabric_context **context_p);
 void mt_verbs_close(struct mt_fabric_context *context);
+int mt_verbs_event_fd(struct mt_fabric_context *context);
 enum mt_status mt_verbs_event_take(struct mt_fabric_context *context,
                                    struct mt_fabric_event *event_p);
 
@@ -192,6 +193,8 @@ struct mt_verbs_context {
     struct mt_verbs_owner *owners[MT_VERBS_CHUNKS];  /* chunks never move */
     uint32_t owner_count;
     uint32_t due; /* queue pairs in error whose event was not taken */
+    int due_fd;    /* readable while there are; -1: nobody asked for it */
+    int events_fd; /* an epoll instance over that and the device's own */
 };
 
 struct mt_verbs_pd {
@@ -277,6 +280,9 @@ mt_verbs_owner_at(const struct mt_verbs_context *context, uint32_t owner)
     return &context->owners[owner / MT_VERBS_CHUNK][owner % MT_VERBS_CHUNK];
 }
 
+/* Makes the descriptor of events readable, if somebody has it. */
+void mt_verbs_due_signal(const struct mt_verbs_context *context);
+
 /* The queue pair is in error, and there is an event of it; under the lock. */
 void mt_verbs_qp_failed(struct mt_verbs_qp *qp);
 
@@ -301,6 +307,14 @@ void mt_verbs_ah_destroy(struct mt_fabric_ah *ah);
 /* ---- work (work.c) ---- */
 
 extern const struct mt_fabric_ops mt_verbs_ops;
+
+/* ---- addresses of peers (source.c) ---- */
+
+/* Takes an address apart. MT_EINVAL: not of this provider and transport;
+ * MT_EVERSION. */
+enum mt_status mt_verbs_address_parse(const struct mt_fabric_address *address,
+                                      enum mt_fabric_transport transport,
+                                      struct mt_verbs_address *a);
 
 /* ---- where a datagram came from (source.c) ---- */
 

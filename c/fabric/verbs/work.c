@@ -282,13 +282,14 @@ static bool mt_complete(struct mt_verbs_context *context,
     c->id = slot->id;
     c->status = mt_completion_status(wc->status, receive);
     c->qp = wc->qp_num;
+    c->opcode = receive ? MT_FABRIC_RECEIVE : MT_FABRIC_SEND;
     if (mt_unlikely(wc->status != IBV_WC_SUCCESS)) {
         if (owner->qp != NULL) {
             mt_failed(owner->qp);
         }
         return true;
     }
-    c->opcode = receive ? MT_FABRIC_RECEIVE : mt_completion_opcode(wc->opcode);
+    c->opcode = receive ? c->opcode : mt_completion_opcode(wc->opcode);
     c->bytes = wc->byte_len;
     c->has_immediate = receive && (wc->wc_flags & IBV_WC_WITH_IMM) != 0;
     c->immediate = c->has_immediate ? ntohl(wc->imm_data) : 0;

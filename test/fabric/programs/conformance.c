@@ -11,14 +11,10 @@
  * both are started with the same tests, on one host or on two. */
 #define _GNU_SOURCE 1
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stddef.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -27,29 +23,21 @@
 
 #include "harness.h"
 
-static const struct test *const groups[] = {
-    tests_messages, tests_onesided, tests_events,
-    tests_datagrams, tests_errors, tests_random, tests_paths, tests_stress,
-    tests_apart,
-};
+/* Where the tests of a group can run. */
+enum where { ANYWHERE, ONE_HOST, IF_NAMED };
 
-/* From here on process_vm_readv and writev are refused with EPERM. */
-static void refuse_copies(void)
-{
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        perror("conformance: seccomp");
-        exit(2);
-    }
-}
+static const struct group {
+    const struct test *tests;
+    enum where where;
+} groups[] = {
+    {tests_messages, ANYWHERE},  {tests_onesided, ANYWHERE},
+    {tests_events, ANYWHERE},    {tests_datagrams, ANYWHERE},
+    {tests_errors, ANYWHERE},    {tests_random, ANYWHERE},
+    {tests_paths, ANYWHERE},     {tests_demand, ANYWHERE},
+    {tests_life, ANYWHERE},      {tests_meeting, ONE_HOST},
+    {tests_stress, ONE_HOST},    {tests_stopped, ONE_HOST},
+    {tests_apart, IF_NAMED},
+};
 
 /* A process for one side; other: the end of the wire that is not its own. */
 static pid_t start(const struct test *test, const struct setting *setting,
@@ -190,22 +178,14 @@ static bool run(const struct test *test, const struct setting *setting)
     return finish(pids, 2, 4 * setting->limit_ms);
 }
 
-/* Tests that need both processes on one host: they meet at its own address, or
- * look at what the two hold together. */
-static bool within_one_host(const struct test *group, const struct test *test)
-{
-    return group == tests_stress ||
-           strcmp(test->name, "wire-up by sockets") == 0;
-}
-
-static bool chosen(const char *name, bool apart, char **names, int count)
+static bool chosen(const char *name, enum where where, char **names, int count)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(name, names[i]) == 0) {
             return true;
         }
     }
-    return count == 0 && !apart;
+    return count == 0 && where != IF_NAMED;
 }
 
 /* Takes name=value; false: it is not an option. */
@@ -236,7 +216,7 @@ static bool option(struct setting *s, const char *word)
         s->operations = number;
     } else if (strncmp(word, "copies", n) == 0) {
         if (number == 2) {
-            refuse_copies();
+            refuse_calls(SYS_process_vm_readv, SYS_process_vm_writev, EPERM);
         }
     } else if (strncmp(word, "rank", n) == 0) {
         remote.rank = number != 0;
@@ -292,11 +272,12 @@ int main(int argc, char **argv)
     }
     const struct mt_fabric_caps *caps = caps_of(setting.device);
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
-        for (const struct test *t = groups[g]; t->name != NULL; t++) {
-            if (!chosen(t->name, groups[g] == tests_apart, argv + names, argc - names)) {
-                continue;
-            }
-            if (remote.rank >= 0 && within_one_host(groups[g], t)) {
+        enum where where = groups[g].where;
+        if (where == ONE_HOST && remote.rank >= 0) {
+            continue;
+        }
+        for (const struct test *t = groups[g].tests; t->name != NULL; t++) {
+            if (!chosen(t->name, where, argv + names, argc - names)) {
                 continue;
             }
             const char *missing = t->missing != NULL ? t->missing(caps) : "";

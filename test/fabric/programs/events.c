@@ -1,6 +1,7 @@
 /* events.c: completion channels: one event for an armed queue, solicited or not,
  * and none otherwise. */
 #include <poll.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -19,12 +20,12 @@ static struct mt_fabric_cq *sleep_on(struct side *s, int ms)
             return cq;
         }
         uint64_t now = now_ms();
-        if (now >= until) {
-            return NULL;
-        }
         struct pollfd fd = {.fd = mt_fabric_channel_fd(s->channel),
                             .events = POLLIN};
-        poll(&fd, 1, (int)(until - now));
+        /* who was not woken does not look */
+        if (now >= until || poll(&fd, 1, (int)(until - now)) == 0) {
+            return NULL;
+        }
     }
 }
 
@@ -185,10 +186,239 @@ static void ping_pong(struct side *s)
     side_close(s);
 }
 
+/* The ends of the wire, without polling meanwhile as meet() does. */
+static void tell(struct side *s)
+{
+    CHECK(write(s->wire, "t", 1) == 1);
+}
+
+static void hear(struct side *s)
+{
+    char byte;
+    CHECK(read(s->wire, &byte, 1) == 1);
+}
+
+/* A WRITE behind more SENDs than the peer takes: whoever posted them sleeps
+ * until the WRITE is done, and nothing is left lying meanwhile. */
+static void behind_full(struct side *s)
+{
+    enum { SENDS = 31, BYTES = 4000 };
+    side_open(s, true);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, BYTES);
+    struct mt_fabric_mr *flag = allocated(s, 4096);
+    struct remote there = remote_of(s, flag);
+    for (uint64_t i = 0; i < SENDS; i++) {
+        post_receive(s, s->qp, i, piece(mr, 0, BYTES));
+    }
+    meet(s);
+    if (s->rank == 0) {
+        struct mt_fabric_piece p = piece(mr, 0, BYTES);
+        struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                      .piece_count = 1,
+                                      .pieces = &p};
+        for (int i = 0; i < SENDS; i++) {
+            post(s, s->qp, &work);
+        }
+        *(uint64_t *)mr->address = 1;
+        p.bytes = 8;
+        work = (struct mt_fabric_send){.id = 7,
+                                       .opcode = MT_FABRIC_WRITE,
+                                       .flags = MT_FABRIC_SIGNALED,
+                                       .piece_count = 1,
+                                       .pieces = &p,
+                                       .remote_address = there.address,
+                                       .rkey = there.rkey};
+        post(s, s->qp, &work);
+        OK(mt_fabric_cq_arm(s->send_cq, false));
+        tell(s);
+        struct mt_fabric_completion c;
+        if (mt_fabric_poll(s->send_cq, &c, 1) == 0) {
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) == s->send_cq);
+            c = next_ok(s, s->send_cq);
+        }
+        EQ(c.id, 7);
+    } else {
+        hear(s);
+        for (uint64_t i = 0; i < SENDS; i++) {
+            EQ(next_ok(s, s->receive_cq).id, i);
+        }
+        uint64_t until = now_ms() + s->setting->limit_ms;
+        struct mt_fabric_completion none;
+        while (__atomic_load_n((uint64_t *)flag->address, __ATOMIC_ACQUIRE) !=
+               1) {
+            mt_fabric_poll(s->send_cq, &none, 0);
+            CHECK(now_ms() < until);
+        }
+    }
+    meet(s);
+    release(mr);
+    OK(mt_fabric_mr_destroy(flag));
+    side_close(s);
+}
+
+static const char *needs_flag(const struct mt_fabric_caps *caps)
+{
+    return (caps->notify & MT_FABRIC_NOTIFY_FLAG_WRITE) == 0
+               ? "flag writes"
+               : needs_events(caps);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* More queues fire at once than anybody would have room for: none is missed.
+ * More queue pairs fail than events are kept: the others are counted. */
+static void many_fire(struct side *s)
+{
+    enum { N = 300 };
+    static struct mt_fabric_cq *cqs[N];
+    static struct mt_fabric_qp *qps[N];
+    static bool fired[N];
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    struct mt_fabric_event event;
+    side_open(s, true);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    int fd = mt_fabric_event_fd(s->context);
+    CHECK(fd >= 0 && !readable(fd));
+    for (int i = 0; i < N; i++) {
+        struct mt_fabric_qp_options o = rc_options(s);
+        OK(mt_fabric_cq_create(s->context, 4, s->channel, &cqs[i]));
+        o.receive_cq = cqs[i];
+        o.send_depth = o.receive_depth = 2;
+        OK(mt_fabric_qp_create(s->pd, &o, &qps[i]));
+        post_receive(s, qps[i], 1, piece(mr, 0, 64));
+        OK(mt_fabric_cq_arm(cqs[i], true));
+    }
+    for (int i = 0; i < N; i++) {
+        OK(mt_fabric_qp_fail(qps[i]));
+    }
+    CHECK(readable(fd));
+    for (int n = 0; n < N; n++) {
+        struct mt_fabric_cq *cq = sleep_on(s, (int)s->setting->limit_ms);
+        int i = 0;
+        while (i < N && cqs[i] != cq) {
+            i++;
+        }
+        CHECK(i < N && !fired[i]);
+        fired[i] = true;
+        EQ(next(s, cq).status, MT_EFLUSHED);
+    }
+    for (uint32_t n = 0; n < N;) {
+        enum mt_status status = mt_fabric_event_take(s->context, &event);
+        CHECK(now_ms() < until);
+        if (status == MT_OK) {
+            CHECK(event.kind == MT_FABRIC_EVENT_QP_FATAL ||
+                  event.kind == MT_FABRIC_EVENT_LOST);
+            n += event.kind == MT_FABRIC_EVENT_LOST ? event.count : 1;
+            CHECK(n <= N);
+        }
+    }
+    EQ(mt_fabric_event_take(s->context, &event), MT_EAGAIN);
+    CHECK(!readable(fd));
+    for (int i = 0; i < N; i++) {
+        OK(mt_fabric_qp_destroy(qps[i]));
+        OK(mt_fabric_cq_destroy(cqs[i]));
+    }
+    release(mr);
+    side_close(s);
+}
+
+/* A completion queue gets more than it holds: that is told, and by which. */
+static void cq_overrun(struct side *s)
+{
+    enum { DEPTH = 4, SENDS = 32 };
+    struct mt_fabric_cq *small;
+    struct mt_fabric_event event;
+    uint64_t until = now_ms() + s->setting->limit_ms;
+    side_open(s, false);
+    OK(mt_fabric_cq_create(s->context, DEPTH, NULL, &small));
+    struct mt_fabric_qp_options o = rc_options(s);
+    o.send_cq = small;
+    o.send_depth = SENDS;
+    s->qp = connect_with(s, &o);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    for (uint64_t i = 0; i < SENDS; i++) {
+        post_receive(s, s->qp, i, piece(mr, 0, 8));
+    }
+    meet(s);
+    struct mt_fabric_piece p = piece(mr, 64, 8);
+    struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p};
+    for (int i = 0; i < SENDS && s->rank == 0; i++) {
+        post(s, s->qp, &work);
+    }
+    while (s->rank == 0 &&
+           mt_fabric_event_take(s->context, &event) != MT_OK) {
+        struct mt_fabric_completion none;
+        mt_fabric_poll(s->receive_cq, &none, 1);
+        CHECK(now_ms() < until);
+    }
+    if (s->rank == 0) {
+        EQ(event.kind, MT_FABRIC_EVENT_CQ_OVERRUN);
+        CHECK(event.cq == small);
+    }
+    meet(s);
+    OK(mt_fabric_qp_destroy(s->qp));
+    s->qp = NULL;
+    OK(mt_fabric_cq_destroy(small));
+    release(mr);
+    side_close(s);
+}
+
+/* On a slow link, whoever posted sleeps until each message is through, and is
+ * woken for what the link is only then free for. */
+static void paced_asleep(struct side *s)
+{
+    enum { N = 12, BYTES = 4000 };
+    struct setting slow = *s->setting;
+    slow.options.bits_per_second = 2000000;
+    s->setting = &slow;
+    side_open(s, true);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, BYTES);
+    for (uint64_t i = 0; i < N; i++) {
+        post_receive(s, s->qp, i, piece(mr, 0, BYTES));
+    }
+    meet(s);
+    struct mt_fabric_piece p = piece(mr, 0, BYTES);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        struct mt_fabric_send work = {.id = i,
+                                      .opcode = MT_FABRIC_SEND,
+                                      .flags = MT_FABRIC_SIGNALED,
+                                      .piece_count = 1,
+                                      .pieces = &p};
+        post(s, s->qp, &work);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        struct mt_fabric_cq *cq = s->rank == 0 ? s->send_cq : s->receive_cq;
+        struct mt_fabric_completion c;
+        OK(mt_fabric_cq_arm(cq, false));
+        while (mt_fabric_poll(cq, &c, 1) == 0) {
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) == cq);
+            OK(mt_fabric_cq_arm(cq, false));
+        }
+        EQ(c.status, MT_OK);
+        EQ(c.id, i);
+    }
+    meet(s);
+    release(mr);
+    side_close(s);
+}
+
 const struct test tests_events[] = {
     {"event for the next completion", next_event, needs_events},
     {"event for a solicited completion", solicited, needs_events},
     {"event of a read", read_event, needs_read},
     {"event ping-pong", ping_pong, needs_events},
+    {"event behind a full queue", behind_full, needs_flag},
+    {"many events at once", many_fire, needs_events},
+    {"completion queue overrun", cq_overrun, NULL},
+    {"asleep on a slow link", paced_asleep, needs_events},
     {NULL, NULL, NULL},
 };

@@ -3,10 +3,14 @@
 #include "harness.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,6 +34,20 @@ uint64_t now_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void refuse_calls(int first, int second, int error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)first, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)second, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
 /* ---- wire ---- */
@@ -86,12 +104,15 @@ static void wire_read(struct side *s, void *bytes, size_t n)
 
 void swap(struct side *s, const void *mine, void *theirs, size_t bytes)
 {
-    struct mt_fabric_completion none;
+    /* An engine thread's writes before are this thread's to read after, and what
+     * this thread read before is that one's to write. */
+    if (s->send_cq != NULL) {
+        mt_fabric_poll(s->send_cq, NULL, 0);
+    }
     wire_write(s, mine, bytes);
     wire_read(s, theirs, bytes);
     if (s->send_cq != NULL) {
-        /* what an engine thread wrote before is this thread's to read */
-        mt_fabric_poll(s->send_cq, &none, 0);
+        mt_fabric_poll(s->send_cq, NULL, 0);
     }
 }
 

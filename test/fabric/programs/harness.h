@@ -44,8 +44,11 @@ struct test {
 
 extern const struct test tests_messages[], tests_onesided[], tests_events[],
     tests_datagrams[], tests_errors[], tests_random[], tests_paths[],
-    tests_stress[];
-/* only if they are named: they need a hand from outside */
+    tests_life[], tests_demand[];
+/* both sides on one host: they meet at its own address, or look at what the two
+ * hold together */
+extern const struct test tests_meeting[], tests_stress[], tests_stopped[];
+/* they need a hand from outside */
 extern const struct test tests_apart[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
@@ -74,6 +77,10 @@ void fail(const char *file, int line, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
 
 uint64_t now_ms(void);
+
+/* From here on two system calls (or one, twice) fail with this error, in this
+ * process and its children. */
+void refuse_calls(int first, int second, int error);
 
 /* Both get what the other gave. */
 void swap(struct side *s, const void *mine, void *theirs, size_t bytes);

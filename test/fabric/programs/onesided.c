@@ -240,11 +240,60 @@ static void fence(struct side *s)
     side_close(s);
 }
 
+/* A READ does not wait for the receive that a SEND of the other side waits for:
+ * who needs what it reads before it can receive would wait for ever. */
+static void read_past_send(struct side *s)
+{
+    enum { SENDS = 20, SIZE = 4000, READ = 50000 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, READ);
+    struct mt_fabric_mr *to = registered(s, READ);
+    struct remote there = remote_of(s, mr);
+    fill(mr->address, READ, 3 + (uint64_t)s->rank);
+    meet(s);
+    struct mt_fabric_piece p = piece(mr, 0, SIZE);
+    if (s->rank == 1) {
+        struct mt_fabric_send work =
+            work_of(MT_FABRIC_SEND, 1, &p, there, 0);
+        for (int i = 0; i < SENDS; i++) {
+            post(s, s->qp, &work);
+        }
+    }
+    meet(s);
+    if (s->rank == 0) {
+        struct mt_fabric_piece back = piece(to, 0, READ);
+        struct mt_fabric_send work =
+            work_of(MT_FABRIC_READ, 2, &back, there, 0);
+        post(s, s->qp, &work);
+        EQ(next_ok(s, s->send_cq).id, 2);
+        CHECK(filled(to->address, READ, 4));
+        for (uint64_t i = 0; i < SENDS; i++) {
+            post_receive(s, s->qp, i, piece(to, 0, SIZE));
+        }
+        for (uint64_t i = 0; i < SENDS; i++) {
+            EQ(next_ok(s, s->receive_cq).id, i);
+        }
+        CHECK(filled(to->address, SIZE, 4));
+    }
+    meet(s);
+    release(mr);
+    release(to);
+    side_close(s);
+}
+
+static const char *needs_read_and_waiting(const struct mt_fabric_caps *caps)
+{
+    return caps->waits_for_receive ? needs_read(caps)
+                                   : "waiting for a receive";
+}
+
 const struct test tests_onesided[] = {
     {"write sizes", writes, needs_read},
     {"write and flag", flags, needs_flag},
     {"write with immediate", immediates, needs_imm},
     {"read", reads, needs_read},
     {"fence", fence, needs_read},
+    {"read past a waiting send", read_past_send, needs_read_and_waiting},
     {NULL, NULL, NULL},
 };

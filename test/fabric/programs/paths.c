@@ -173,7 +173,8 @@ static void reads_in_order(struct side *s)
 
 static void credits_both_ways(struct side *s)
 {
-    enum { N = 3000, MOST = 200 };
+    enum { MOST = 200 };
+    const uint64_t N = s->setting->operations < 1000 ? 300 : 3000;
     struct mt_fabric_qp_options q;
     struct mt_credits credits;
     uint64_t state = s->setting->seed * 31 + (uint64_t)s->rank + 1;
@@ -423,6 +424,8 @@ static void striped(struct side *s)
             here = here || mt_stripe_test(&target, &arrival);
         }
         CHECK(filled(data->address, bytes, n));
+        /* what was read here is an engine thread's to write again */
+        mt_fabric_poll(rails.rails[0].send_cq, NULL, 0);
         for (uint32_t r = 0; r < RAILS; r++) {
             uint64_t allows = mt_put_target_allows(&target.targets[r]), theirs;
             swap(s, &allows, &theirs, sizeof(allows));
@@ -521,6 +524,10 @@ const struct test tests_paths[] = {
     {"mesh refuses versions", mesh_refuses_versions, needs_rc},
     {"mesh of datagrams", mesh_of_datagrams, needs_rc},
     {"striped messages", striped, needs_put},
+    {NULL, NULL, NULL},
+};
+
+const struct test tests_meeting[] = {
     {"wire-up by sockets", sockets, NULL},
     {NULL, NULL, NULL},
 };

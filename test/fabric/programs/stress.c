@@ -1,9 +1,10 @@
 /* stress.c: many, full, and dead: an error with a name in time, no hang, and
  * nothing left behind. */
-#define _GNU_SOURCE 1
+#define _GNU_SOURCE
 #include "harness.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,12 @@
 #include <unistd.h>
 
 enum { MANY = 1000 };
+
+/* Fewer where everything is slow: under ThreadSanitizer. */
+static int many_of(const struct side *s)
+{
+    return s->setting->operations < 1000 ? MANY / 10 : MANY;
+}
 
 /* What a process holds: descriptors, and mappings of memory files. */
 struct holding {
@@ -64,12 +71,12 @@ static void many_connect(struct side *s, struct mt_fabric_qp **qps)
 {
     static struct mt_fabric_address mine[MANY], theirs[MANY];
     struct mt_fabric_qp_options o = small_options(s);
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many_of(s); i++) {
         OK(mt_fabric_qp_create(s->pd, &o, &qps[i]));
         OK(mt_fabric_qp_address(qps[i], &mine[i]));
     }
     swap(s, mine, theirs, sizeof(mine));
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many_of(s); i++) {
         OK(mt_fabric_qp_connect(qps[i], &theirs[i]));
     }
     meet(s);
@@ -86,13 +93,13 @@ static void many(struct side *s)
         struct mt_fabric_mr *in = registered(s, MANY * 64);
         struct mt_fabric_mr *out = registered(s, MANY * 64);
         many_connect(s, qps);
-        for (int i = 0; i < MANY; i++) {
+        for (int i = 0; i < many_of(s); i++) {
             post_receive(s, qps[i], (uint64_t)i, piece(in, (size_t)i * 64, 64));
             fill((char *)out->address + i * 64, 64,
                  (uint64_t)(2 * i + s->rank));
         }
         meet(s);
-        for (int i = 0; i < MANY; i++) {
+        for (int i = 0; i < many_of(s); i++) {
             struct mt_fabric_piece p = piece(out, (size_t)i * 64, 64);
             struct mt_fabric_send work = {.id = (uint64_t)i,
                                           .opcode = MT_FABRIC_SEND,
@@ -102,13 +109,13 @@ static void many(struct side *s)
             post(s, qps[i], &work);
             next_ok(s, s->send_cq);
         }
-        for (int n = 0; n < MANY; n++) {
+        for (int n = 0; n < many_of(s); n++) {
             struct mt_fabric_completion c = next_ok(s, s->receive_cq);
             CHECK(filled((char *)in->address + c.id * 64, 64,
                          2 * c.id + 1 - (uint64_t)s->rank));
         }
         meet(s);
-        for (int i = 0; i < MANY; i++) {
+        for (int i = 0; i < many_of(s); i++) {
             OK(mt_fabric_qp_destroy(qps[i]));
         }
         release(in);
@@ -130,7 +137,7 @@ static void many_killed(struct side *s)
     if (s->rank == 1) {
         kill(getpid(), SIGKILL);
     }
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many_of(s); i++) {
         post_receive(s, qps[i], (uint64_t)i, piece(mr, 0, 64));
         /* on a real device only a send finds out */
         struct mt_fabric_piece p = piece(mr, 0, 64);
@@ -139,19 +146,22 @@ static void many_killed(struct side *s)
                                       .flags = MT_FABRIC_SIGNALED,
                                       .piece_count = 1,
                                       .pieces = &p};
-        enum mt_status status = mt_fabric_post_send(qps[i], &work);
-        CHECK(status == MT_OK || status == MT_ESTATE || status == MT_EAGAIN);
         struct mt_fabric_completion c;
+        enum mt_status status;
+        while ((status = mt_fabric_post_send(qps[i], &work)) == MT_EAGAIN) {
+            CHECK(now_ms() < until);
+        }
+        CHECK(status == MT_OK || status == MT_ESTATE);
         while (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
             CHECK(c.status == MT_OK || c.status == MT_EPEER ||
                   c.status == MT_EFLUSHED);
         }
     }
-    for (int n = 0; n < MANY; n++) {
+    for (int n = 0; n < many_of(s); n++) {
         struct mt_fabric_completion c = next(s, s->receive_cq);
         CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     }
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < many_of(s); i++) {
         EQ(mt_fabric_qp_state(qps[i]), MT_FABRIC_QP_ERROR);
         OK(mt_fabric_qp_destroy(qps[i]));
     }
@@ -293,9 +303,48 @@ static void memlock(struct side *s)
     same_holding(before);
 }
 
-/* A process that floods a queue pair with datagrams until it is killed. */
+/* The system has no memory for a queue pair: it is not made, and leaves nothing
+ * behind. */
+static void no_room(struct side *s)
+{
+    struct holding before = holding();
+    side_open(s, false);
+    refuse_calls(SYS_fallocate, SYS_fallocate, ENOSPC);
+    for (int i = 0; i < 100; i++) {
+        struct mt_fabric_qp_options o = i % 2 == 0 ? rc_options(s)
+                                                   : ud_options(s);
+        struct mt_fabric_qp *qp;
+        enum mt_status status = mt_fabric_qp_create(s->pd, &o, &qp);
+        CHECK(status == MT_OK || status == MT_ENOMEM);
+        if (status == MT_OK) { /* memory that fallocate has no part in */
+            OK(mt_fabric_qp_destroy(qp));
+        }
+    }
+    side_close(s);
+    same_holding(before);
+}
+
+/* Queue pairs whose address was given away, and that nobody ever reached: what
+ * they took goes back with them. */
+static void unreached(struct side *s)
+{
+    const int rounds = s->setting->operations < 1000 ? 300 : 20000;
+    side_open(s, false);
+    for (int i = 0; i < rounds; i++) {
+        struct mt_fabric_qp_options o = small_options(s);
+        struct mt_fabric_address address;
+        struct mt_fabric_qp *qp;
+        OK(mt_fabric_qp_create(s->pd, &o, &qp));
+        OK(mt_fabric_qp_address(qp, &address));
+        OK(mt_fabric_qp_destroy(qp));
+    }
+    side_close(s);
+}
+
+/* A process that floods a queue pair with datagrams until it is killed; it tells
+ * at begun when the first is under way. */
 static void flood(const struct setting *setting,
-                  const struct mt_fabric_address *to)
+                  const struct mt_fabric_address *to, int begun)
 {
     struct setting own = *setting;
     struct side s = {.setting = &own};
@@ -308,7 +357,7 @@ static void flood(const struct setting *setting,
     OK(mt_fabric_qp_create(s.pd, &o, &s.qp));
     OK(mt_fabric_qp_connect(s.qp, NULL));
     OK(mt_fabric_ah_create(s.pd, to, &ah));
-    for (;;) {
+    for (uint64_t n = 0;; n++) {
         struct mt_fabric_piece p = piece(mr, 0, s.caps->ud_payload);
         struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
                                       .flags = MT_FABRIC_SIGNALED,
@@ -317,6 +366,7 @@ static void flood(const struct setting *setting,
                                       .ah = ah};
         post(&s, s.qp, &work);
         next(&s, s.send_cq);
+        CHECK(n != 0 || write(begun, "b", 1) == 1);
     }
 }
 
@@ -324,7 +374,7 @@ static void flood(const struct setting *setting,
  * others still come, whole. */
 static void senders_killed(struct side *s)
 {
-    enum { KILLS = 25, SLOTS = 32 };
+    enum { KILLS = 12, SLOTS = 32 };
     side_open(s, false);
     struct mt_fabric_qp_options o = ud_options(s);
     struct mt_fabric_address mine, theirs;
@@ -340,12 +390,18 @@ static void senders_killed(struct side *s)
     }
     if (s->rank == 1) {
         for (int k = 0; k < KILLS; k++) {
+            int begun[2];
+            char byte;
+            CHECK(pipe(begun) == 0);
             pid_t pid = fork();
             CHECK(pid >= 0);
             if (pid == 0) {
-                flood(s->setting, &theirs);
+                flood(s->setting, &theirs, begun[1]);
             }
-            usleep((useconds_t)(20000 + random_next(&state) % 10000));
+            close(begun[1]);
+            CHECK(read(begun[0], &byte, 1) == 1);
+            close(begun[0]);
+            usleep((useconds_t)(5000 + random_next(&state) % 10000));
             kill(pid, SIGKILL);
             /* some stay zombies for a while */
             if (k % 2 == 0) {
@@ -415,6 +471,8 @@ const struct test tests_stress[] = {
     {"full", full, needs_waiting_receives},
     {"full and the peer killed", full_killed, needs_waiting_receives},
     {"little memory to pin", memlock, NULL},
+    {"queue pairs that nobody reached", unreached, needs_many},
+    {"no room for a queue pair", no_room, NULL},
     {"senders of datagrams killed", senders_killed, needs_ud},
     {NULL, NULL, NULL},
 };

@@ -1,0 +1,381 @@
+/* sources: c/fabric/fabric.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/iwarp/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
+/* What peers and users tell the fabric besides its traffic: HOST:PORT, the hellos
+ * of wire-up, mesh and connections on demand, and addresses of every provider.
+ * LLVMFuzzerTestOneInput takes any input, main feeds it many that begin as right
+ * ones. The first byte chooses. Nothing may crash, and what is accepted keeps to
+ * its bounds. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../fabric/iwarp/iwarp.h"
+#include "../fabric/paths/demand.h"
+#include "../fabric/paths/mesh.h"
+#include "../fabric/paths/socket.h"
+#include "../fabric/shm/shm.h"
+#include "../fabric/verbs/verbs.h"
+#include "check.h"
+
+enum { RANKS = 4, MOST = 1024 };
+
+enum target {
+    HOST_PORT,
+    SOCKET_HELLO,
+    MESH,
+    DEMAND,
+    ADDRESS_SHM,
+    ADDRESS_IWARP,
+    ADDRESS_VERBS,
+    SOURCE_VERBS,
+    TARGETS,
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A rail of shared memory. */
+static struct mt_rails rails;
+static struct mt_fabric_qp_options rc;
+static struct mt_demand demand;
+
+static void start(void)
+{
+    const struct mt_rails_options o = {
+        .patterns = "shm", .cq_depth = 64, .fabric = {.engine_cpu = -1}};
+    CHECK_EQ(mt_rails_open(&o, &rails), MT_OK);
+    rc = (struct mt_fabric_qp_options){.transport = MT_FABRIC_RC,
+                                       .send_cq = rails.rails[0].send_cq,
+                                       .receive_cq = rails.rails[0].receive_cq,
+                                       .send_depth = 4,
+                                       .receive_depth = 4,
+                                       .pieces = 1,
+                                       .port = 1};
+}
+
+/* ---- targets ---- */
+
+static void host_port(const uint8_t *data, size_t size)
+{
+    struct mt_host_port a;
+    char text[MOST + 1], again[sizeof(a.host) + sizeof(a.port) + 8];
+    memcpy(text, data, size);
+    text[size] = '\0';
+    memset(&a, 0xee, sizeof(a));
+    if (!mt_host_port_read(text, &a)) {
+        return;
+    }
+    CHECK(memchr(a.host, '\0', sizeof(a.host)) != NULL);
+    CHECK(memchr(a.port, '\0', sizeof(a.port)) != NULL);
+    for (const char *c = a.port; *c != '\0'; c++) {
+        CHECK(isdigit((unsigned char)*c));
+    }
+    CHECK(strtoul(a.port, NULL, 10) <= 65535);
+    /* what was read says the same, when it is read again */
+    struct mt_host_port b;
+    snprintf(again, sizeof(again), "[%s]:%s", a.host, a.port);
+    if (strchr(a.host, ']') == NULL) {
+        CHECK(mt_host_port_read(again, &b));
+        CHECK(strcmp(a.host, b.host) == 0 && strcmp(a.port, b.port) == 0);
+    }
+}
+
+static void socket_hello(const uint8_t *data, size_t size)
+{
+    static int fds[RANKS] = {-1, -1, 3, -1};
+    struct mt_socket s = {.o = {.rank = 0, .size = RANKS}, .fds = fds};
+    struct mt_socket_hello hello = {.version = 0};
+    memcpy(&hello, data, size < sizeof(hello) ? size : sizeof(hello));
+    if (mt_socket_admit(&s, &hello) == MT_OK) {
+        CHECK(hello.rank == 1 || hello.rank == 3);
+    }
+}
+
+/* What the other ranks brought into an exchange: ours, with the input over it. */
+struct exchange {
+    const uint8_t *data;
+    size_t size;
+};
+
+static enum mt_status exchange(void *user, const void *mine, size_t bytes,
+                               void *all)
+{
+    struct exchange *e = user;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        memcpy((uint8_t *)all + i * bytes, mine, bytes);
+    }
+    /* pairs of a place and a byte */
+    for (; e->size >= 4 && e->data[0] != 0xff; e->data += 4, e->size -= 4) {
+        size_t at = (e->data[0] | (size_t)e->data[1] << 8) % (RANKS * bytes);
+        ((uint8_t *)all)[at] ^= e->data[2];
+    }
+    if (e->size >= 1) { /* the next exchange */
+        e->data++;
+        e->size--;
+    }
+    return MT_OK;
+}
+
+static void mesh(const uint8_t *data, size_t size)
+{
+    struct exchange e = {data, size};
+    struct mt_fabric_wireup w = {
+        .rank = 1, .size = RANKS, .exchange = exchange, .user = &e};
+    struct mt_mesh_options o = {.rc = rc};
+    struct mt_mesh m;
+    if (mt_mesh_create(&rails, &w, &o, &m) == MT_OK) {
+        mt_mesh_destroy(&m);
+    }
+}
+
+static enum mt_status carry(void *user, uint32_t peer, const void *bytes,
+                            uint32_t count)
+{
+    (void)user;
+    (void)bytes;
+    CHECK(peer < RANKS && peer != 1);
+    CHECK(count > 0);
+    return MT_OK;
+}
+
+/* One message after another to the same ranks. */
+static void heard(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_qp *qp;
+    if (demand.peers == NULL || (size > 0 && data[0] == 0xfe)) {
+        const struct mt_demand_options o = {.rank = 1,
+                                            .size = RANKS,
+                                            .pd = rails.rails[0].pd,
+                                            .rc = rc,
+                                            .carry = carry};
+        mt_demand_close(&demand);
+        CHECK_EQ(mt_demand_open(&demand, &o), MT_OK);
+    }
+    mt_demand_heard(&demand, data, (uint32_t)size);
+    if (size > 16 && data[size - 1] % 8 == 0) {
+        mt_demand_qp(&demand, data[size - 2] % (RANKS + 1), &qp);
+    }
+    if (size > 16 && data[size - 1] % 64 == 1) {
+        mt_demand_drop(&demand, data[size - 2] % RANKS);
+    }
+}
+
+static void address_of(const uint8_t *data, size_t size,
+                       struct mt_fabric_address *a)
+{
+    memset(a, 0, sizeof(*a));
+    a->bytes = size < MT_FABRIC_ADDRESS_BYTES ? (uint32_t)size
+                                              : MT_FABRIC_ADDRESS_BYTES;
+    memcpy(a->data, data, a->bytes);
+}
+
+static void address_shm(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_address a;
+    struct mt_fabric_qp *qp = NULL;
+    address_of(data, size, &a);
+    CHECK_EQ(mt_fabric_qp_create(rails.rails[0].pd, &rc, &qp), MT_OK);
+    mt_fabric_qp_connect(qp, &a);
+    mt_fabric_qp_destroy(qp);
+}
+
+static void address_iwarp(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_address a, again;
+    struct mt_iwarp_address read;
+    struct sockaddr_storage name;
+    address_of(data, size, &a);
+    for (int t = MT_FABRIC_RC; t <= MT_FABRIC_UD; t++) {
+        if (mt_address_read(&a, (enum mt_fabric_transport)t, &read) == MT_OK) {
+            CHECK(read.family == 4 || read.family == 6);
+            CHECK(mt_address_socket(&read, 0, &name) <= sizeof(name));
+            mt_address_write(&read, &again);
+            CHECK(again.bytes == a.bytes);
+        }
+    }
+}
+
+#if MT_VERBS
+static void address_verbs(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_address a;
+    struct mt_verbs_address read;
+    const struct mt_verbs_port port = {.up = true, .mtu = IBV_MTU_1024};
+    address_of(data, size, &a);
+    for (int t = MT_FABRIC_RC; t <= MT_FABRIC_UD; t++) {
+        if (mt_verbs_address_parse(&a, (enum mt_fabric_transport)t, &read) !=
+            MT_OK) {
+            continue;
+        }
+        CHECK(read.number <= 0xffffff && read.packet <= 0xffffff);
+        CHECK(mt_verbs_mtu_bytes(read.mtu) <= 4096);
+        enum mt_verbs_path path = mt_verbs_path_choose(0x1f, read.paths);
+        CHECK(path <= MT_VERBS_PATHS);
+        if (path < MT_VERBS_PATHS) {
+            struct ibv_ah_attr attributes;
+            mt_verbs_path_fill(&port, 1, path, &read.gid[path], read.lid,
+                               &attributes);
+        }
+    }
+}
+
+static void source_verbs(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_source source = {{0}};
+    enum mt_verbs_path path;
+    union ibv_gid gid;
+    uint32_t number;
+    uint16_t lid;
+    memcpy(&source, data, size < sizeof(source) ? size : sizeof(source));
+    if (mt_verbs_source_parse(&source, &number, &path, &gid, &lid)) {
+        CHECK(path < MT_VERBS_PATHS);
+        CHECK_EQ(number, (uint32_t)source.words[2]);
+    }
+}
+#else
+#error "infiniband/verbs.h is missing: apt-get install libibverbs-dev"
+#endif
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const targets[TARGETS])(const uint8_t *, size_t) = {
+        host_port, socket_hello,  mesh,          heard,
+        address_shm, address_iwarp, address_verbs, source_verbs};
+    if (rails.count == 0) {
+        start();
+    }
+    if (size >= 1 && size <= MOST) {
+        /* the end of the input is the end of its memory */
+        uint8_t *copy = malloc(size);
+        memcpy(copy, data, size);
+        targets[copy[0] % TARGETS](copy + 1, size - 1);
+        free(copy);
+    }
+    return 0;
+}
+
+/* ---- inputs that begin as right ones ---- */
+
+static unsigned long long state = 1;
+
+static uint32_t draw(uint32_t limit)
+{
+    return (uint32_t)(check_random(&state) % limit);
+}
+
+static size_t draw_text(uint8_t *at)
+{
+    static const char *const parts[] = {"host", ":",  "[",     "]", "::1",
+                                        "7000", "0",  "65535", ".", "65536",
+                                        "-1",   "é", "",      "a"};
+    size_t n = 0;
+    for (uint32_t i = 1 + draw(6); i > 0; i--) {
+        const char *p = parts[draw(sizeof(parts) / sizeof(parts[0]))];
+        memcpy(at + n, p, strlen(p));
+        n += strlen(p);
+    }
+    if (draw(50) == 0) { /* as long as a name may be, or longer */
+        memset(at, 'h', 250 + draw(12));
+        n = n > 250 ? n : 250 + draw(12);
+    }
+    return n;
+}
+
+static size_t draw_socket_hello(uint8_t *at)
+{
+    struct mt_socket_hello h = {.version = 1, .rank = draw(6), .size = RANKS};
+    memcpy(h.magic, "mtwireup", 8);
+    memcpy(at, &h, sizeof(h));
+    return sizeof(h);
+}
+
+static struct mt_fabric_address own_address(void)
+{
+    struct mt_fabric_address a = {.bytes = 0};
+    struct mt_fabric_qp *qp = NULL;
+    CHECK_EQ(mt_fabric_qp_create(rails.rails[0].pd, &rc, &qp), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(qp, &a), MT_OK);
+    mt_fabric_qp_destroy(qp);
+    return a;
+}
+
+/* As demand.c lays it out: its first 24 bytes are the same in all versions. */
+static size_t draw_hello(uint8_t *at)
+{
+    const struct mt_fabric_address a = own_address();
+    uint32_t words[4] = {MT_DEMAND_VERSION, draw(2) * 2, 1, draw(2)};
+    uint64_t lives[2] = {1 + draw(5), draw(3) == 0 ? draw(9) : 0};
+    memcpy(at, "mtdemand", 8);
+    memcpy(at + 8, words, sizeof(words));
+    memcpy(at + 24, lives, sizeof(lives));
+    memcpy(at + 40, &a, sizeof(a));
+    return 40 + (sizeof(a) + 7) / 8 * 8;
+}
+
+static size_t draw_address(enum target target, uint8_t *at)
+{
+    if (target == ADDRESS_SHM) {
+        const struct mt_fabric_address a = own_address();
+        memcpy(at, a.data, a.bytes);
+        return a.bytes;
+    }
+    if (target == ADDRESS_IWARP) {
+        struct mt_iwarp_address a = {.version = MT_IWARP_VERSION,
+                                     .family = draw(2) == 0 ? 4 : 6,
+                                     .transport = (uint8_t)(1 + draw(2)),
+                                     .port = (uint16_t)(1 + draw(9)),
+                                     .number = 1 + draw(9)};
+        struct mt_fabric_address to;
+        mt_address_write(&a, &to);
+        memcpy(at, to.data, to.bytes);
+        return to.bytes;
+    }
+    struct mt_verbs_address a = {.provider = "ibv",
+                                 .version = MT_VERBS_VERSION,
+                                 .transport = (uint8_t)(1 + draw(2)),
+                                 .mtu = (uint8_t)draw(7),
+                                 .paths = (uint8_t)draw(256),
+                                 .number = draw(1 << 25),
+                                 .packet = draw(1 << 25)};
+    memcpy(at, &a, sizeof(a));
+    return sizeof(a);
+}
+
+static size_t draw_input(uint8_t *at)
+{
+    enum target target = (enum target)(at[0] % TARGETS);
+    size_t n = target == HOST_PORT        ? draw_text(at + 1)
+               : target == SOCKET_HELLO   ? draw_socket_hello(at + 1)
+               : target == DEMAND         ? draw_hello(at + 1)
+               : target >= ADDRESS_SHM && target <= ADDRESS_VERBS
+                   ? draw_address(target, at + 1)
+                   : draw(64);
+    if (target == MESH || target == SOURCE_VERBS) {
+        for (size_t i = 0; i < n; i++) {
+            at[1 + i] = (uint8_t)draw(draw(4) == 0 ? 256 : 6);
+        }
+    }
+    for (uint32_t m = draw(3); m > 0 && n > 0; m--) {
+        at[1 + draw((uint32_t)n)] = (uint8_t)draw(256);
+    }
+    n -= n > 0 && draw(8) == 0 ? draw((uint32_t)n) : 0;
+    return n + 1;
+}
+
+int main(int argc, char **argv)
+{
+    static uint8_t input[MOST];
+#if defined(__SANITIZE_THREAD__)
+    uint64_t inputs = 5000; /* one thread: nothing new to find */
+#else
+    uint64_t inputs = 100000;
+#endif
+    inputs = argc > 1 ? strtoull(argv[1], NULL, 10) : inputs;
+    state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    start();
+    for (uint64_t i = 0; i < inputs; i++) {
+        input[0] = (uint8_t)draw(256);
+        LLVMFuzzerTestOneInput(input, draw_input(input));
+    }
+    mt_demand_close(&demand);
+    CHECK_EQ(mt_rails_close(&rails), MT_OK);
+    return check_failures != 0;
+}
