@@ -6,7 +6,8 @@
 //	go run ./bench/regcache
 //	go run ./bench/regcache --save
 //
-// Registering is mlock, the part of it that needs no device. What is compared
+// Registering is mlock, the part of it that needs no device, but for messages,
+// which go over devices of the fabric. What is compared
 // is measured in turn, bound to one processor; figures are lower quartiles of the repetitions.
 package main
 
@@ -53,14 +54,14 @@ type part struct {
 
 var parts = []part{
 	{"hit", measureHit}, {"temporary", measureTemporary}, {"core", measureCore},
-	{"register", measureRegister}, {"reuse", measureReuse}, {"evict", measureEviction},
+	{"register", measureRegister}, {"reuse", measureReuse}, {"messages", measureMessages}, {"evict", measureEviction},
 }
 
 func main() {
 	var o options
 	flag.IntVar(&o.repetitions, "reps", 15, "repetitions")
 	flag.IntVar(&o.processor, "processor", runtime.NumCPU()-1, "processor to be bound to")
-	flag.StringVar(&o.only, "only", "", "one part: hit, temporary, core, register, reuse, evict")
+	flag.StringVar(&o.only, "only", "", "one part: hit, temporary, core, register, reuse, messages, evict")
 	flag.BoolVar(&o.save, "save", false, "write table and raw figures into bench/results/DATE-MACHINE/")
 	flag.StringVar(&o.machine, "machine", "", "name of this machine for --save (default: its processor)")
 	flag.Parse()

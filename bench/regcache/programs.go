@@ -21,16 +21,16 @@ const programLimit = 2 * time.Minute
 // hitLimit is what a hit may cost in nanoseconds, loads of generations included.
 const hitLimit = 15
 
-// build compiles one of programs/ with the table in front.
-func build(name string) (exe string, remove func(), err error) {
+// build compiles one of programs/ with the table in front, and more.
+func build(name string, more ...string) (exe string, remove func(), err error) {
 	dir, err := os.MkdirTemp("", "mpitrace-regcache-")
 	if err != nil {
 		return "", nil, err
 	}
 	remove = func() { os.RemoveAll(dir) }
 	exe = filepath.Join(dir, name)
-	cmd := exec.Command("gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Werror",
-		"bench/regcache/programs/"+name+".c", "c/regcache/front.c", "-o", exe)
+	args := []string{"-std=gnu11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Werror", "bench/regcache/programs/" + name + ".c", "c/regcache/front.c", "-o", exe}
+	cmd := exec.Command("gcc", append(args, more...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("build %s, from the top of the source tree: %w\n%s", name, err, out)

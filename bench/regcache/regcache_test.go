@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ func TestParts(t *testing.T) {
 	t.Chdir("../..")
 	var r report
 	for _, p := range parts {
-		if p.name == "register" || p.name == "reuse" || p.name == "hit" {
+		if p.name == "register" || p.name == "reuse" || p.name == "messages" || p.name == "hit" {
 			continue // what is timed there needs a quiet machine, or locked memory
 		}
 		if err := p.run(options{repetitions: 1}, &r); err != nil {
@@ -62,6 +63,26 @@ func TestTemporary(t *testing.T) {
 		}
 		if share, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64); err != nil || share < c.least || share > c.most {
 			t.Errorf("%s %s %s: %v of the look-ups hit, want %v to %v", c.malloc, c.place, c.generations, share, c.least, c.most)
+		}
+	}
+}
+
+// TestMessages: buffers that were used before come out of the cache, and no
+// others.
+func TestMessages(t *testing.T) {
+	t.Chdir("../..")
+	exe, remove, err := buildMessages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remove()
+	out, err := output(exe, "shm", "1", "0", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for variant, hits := range map[string]int{"100": messages, "50": messages / 2, "0": 0} {
+		if line := fmt.Sprintf("\n65536, hits %s: %d\n", variant, hits); !strings.Contains(string(out), line) {
+			t.Errorf("no line %q in\n%s", line, out)
 		}
 	}
 }

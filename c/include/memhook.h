@@ -70,7 +70,8 @@ MT_INLINE uint64_t mt_memhook_stamp(const volatile uint64_t *generations,
 }
 
 struct mt_memhook_options {
-    const char *socket;  /* of the helper; NULL: MT_MEMMON_SOCKET (memmon.h) */
+    const char *socket;  /* of a helper; NULL, or nobody there: the node's,
+                          * MT_MEMMON_SOCKET (memmon.h) */
     unsigned timeout_ms; /* for all of the start; 0: 2000 */
     bool without_ebpf;   /* do not ask the helper */
     bool without_ucm;    /* do not ask libucm */

@@ -105,6 +105,20 @@ static enum mt_status mt_memhook_start_ebpf(const char *socket,
     return status;
 }
 
+/* The helper of the job may be on another node: then this node's own is asked. */
+static enum mt_status mt_memhook_ask_ebpf(const char *socket, uint64_t deadline,
+                                          struct mt_memhook_why *why)
+{
+    struct mt_memhook_why second;
+    if (socket == NULL) {
+        return mt_memhook_start_ebpf(MT_MEMMON_SOCKET, deadline, why);
+    }
+    enum mt_status status = mt_memhook_start_ebpf(socket, deadline, why);
+    return status == MT_ENODEVICE
+               ? mt_memhook_start_ebpf(MT_MEMMON_SOCKET, deadline, &second)
+               : status;
+}
+
 static enum mt_status mt_memhook_start_ucm(struct mt_memhook_why *why)
 {
     enum mt_status status =
@@ -149,14 +163,12 @@ mt_memhook_choose(const struct mt_memhook_options *options)
     struct mt_memhook_why ucm = {"libucm not wanted"};
     unsigned timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : 2000;
     uint64_t deadline = mt_memhook_now_ns() + timeout_ms * UINT64_C(1000000);
-    const char *socket =
-        options->socket != NULL ? options->socket : MT_MEMMON_SOCKET;
     enum mt_status status = mt_memhook_wipe_on_fork(&ebpf);
     if (status != MT_OK) {
         ucm = ebpf;
     } else {
         if (!options->without_ebpf &&
-            mt_memhook_start_ebpf(socket, deadline, &ebpf) == MT_OK) {
+            mt_memhook_ask_ebpf(options->socket, deadline, &ebpf) == MT_OK) {
             return MT_OK;
         }
         status = options->without_ucm ? MT_ENOTSUP : mt_memhook_start_ucm(&ucm);

@@ -116,6 +116,16 @@ func Serve(ctx context.Context, options Options) error {
 	return s.Serve(ctx)
 }
 
+// Served reports whether a helper serves at path.
+func Served(path string) bool {
+	c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
 // listen takes the place of a socket that nobody serves any more.
 func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -126,8 +136,7 @@ func listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 		if info.Mode().Type() != fs.ModeSocket {
 			return nil, fmt.Errorf("memory monitor: %s is there and is not a socket: choose another path", path)
 		}
-		if c, err := net.DialUnix("unixpacket", nil, address); err == nil {
-			c.Close()
+		if Served(path) {
 			return nil, fmt.Errorf("memory monitor: another helper serves %s", path)
 		}
 		if err := os.Remove(path); err != nil {

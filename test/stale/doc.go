@@ -5,6 +5,10 @@
 // both MPI families. A control with generations that never change shows that
 // each way does lose memory.
 //
+// cache.c does the same with messages over the fabric from registrations of the
+// whole cache, Go included. docs/memory-monitor.md has the table of ways, which a
+// test compares with what is found here.
+//
 // make test-stale does a million cycles of each way; the tests otherwise ten
 // thousand. It must not contain figures of speed.
 package stale

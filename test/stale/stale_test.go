@@ -145,15 +145,24 @@ func TestMPI(t *testing.T) {
 // job goes the ways in two ranks, with UCX below the MPI.
 func job(t *testing.T, mpi mpijob.MPI, exe string, ways []string, n int, env ...string) []counts {
 	t.Helper()
-	if mpi.Name == "openmpi" { // and no other: it fails without UCX
-		env = append(env, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any")
+	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: withUCX(mpi, env)}
+	slow := 1
+	if slices.Contains(ways, "fork") {
+		slow = 20 // of such a process
 	}
-	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: env}
-	c := run(t, n*len(ways), nil, j.Command()...)
+	c := run(t, n*len(ways)*slow, nil, j.Command()...)
 	if len(c) != 2*len(ways) {
 		t.Errorf("%v: %d counts, not %d", ways, len(c), 2*len(ways))
 	}
 	return c
+}
+
+// withUCX has an MPI use UCX and no other: it fails without.
+func withUCX(mpi mpijob.MPI, env []string) []string {
+	if mpi.Name == "openmpi" {
+		env = append(env, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any")
+	}
+	return env
 }
 
 // TestChildren: a child of fork is not watched until it asks.

@@ -1,0 +1,301 @@
+/* service.c: the thread between the table and the cache.
+ *
+ * Threads: the service thread is the only one that enters Go and the only one
+ * that registers. It polls the queue of misses, for waking it would cost an
+ * application thread more than the copy that a miss costs; the longer nothing
+ * was missed, the longer it sleeps in between. Signals are the application's:
+ * all are blocked in it. */
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "core.h"
+
+enum {
+    BATCH = 64,               /* misses that are answered in one call */
+    NAP_LEAST_NS = 50000,     /* right after a miss */
+    NAP_MOST_NS = 64000000,   /* when nothing was missed for long */
+    MAINTAIN_NS = 100000000,
+    OPEN_SECONDS = 10,        /* for Go to begin */
+    CLOSE_TRIES = 1000,       /* each a millisecond */
+};
+
+struct mt_regservice {
+    struct mt_regservice_options options;
+    struct mt_regcache *table;
+    struct mt_regservice_calls calls;
+    pthread_t thread;
+    sem_t opened;
+    uintptr_t core; /* 0: it could not be made */
+    char text[200]; /* why */
+    uint32_t stop;
+    uint32_t held; /* regions, at the end */
+    struct mt_regservice_figures figures; /* written by the service thread */
+};
+
+static uint64_t mt_regservice_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void mt_regservice_nap(long ns)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* ---- what Go calls ---- */
+
+static enum mt_status mt_regservice_enlist(void *user, uint64_t address,
+                                           uint64_t bytes,
+                                           struct mt_regservice_keys *keys_p)
+{
+    struct mt_regservice *s = user;
+    struct mt_fabric_mr *mr;
+    enum mt_status status =
+        mt_fabric_mr_register(s->options.pd, (void *)(uintptr_t)address, bytes,
+                              s->options.access, &mr);
+    if (status == MT_OK) {
+        *keys_p = (struct mt_regservice_keys){
+            .handle = (uintptr_t)mr, .lkey = mr->lkey, .rkey = mr->rkey};
+    }
+    return status;
+}
+
+static void mt_regservice_discharge(void *user, uint64_t handle)
+{
+    (void)user;
+    mt_fabric_mr_destroy((struct mt_fabric_mr *)(uintptr_t)handle);
+}
+
+static void mt_regservice_serve(void *user, struct mt_regcache_order *orders,
+                                uint32_t n)
+{
+    struct mt_regservice *s = user;
+    mt_regcache_serve(s->table, orders, n);
+}
+
+/* ---- the thread ---- */
+
+/* Word by word, as others read them meanwhile. */
+static void mt_regservice_copy(struct mt_regservice_figures *to,
+                               const struct mt_regservice_figures *from)
+{
+    uint64_t *t = (uint64_t *)to;
+    const uint64_t *f = (const uint64_t *)from;
+    for (size_t i = 0; i < sizeof(*to) / sizeof(*t); i++) {
+        __atomic_store_n(&t[i], __atomic_load_n(&f[i], __ATOMIC_RELAXED),
+                         __ATOMIC_RELAXED);
+    }
+}
+
+static void mt_regservice_loop(struct mt_regservice *s)
+{
+    struct mt_regcache_miss misses[BATCH];
+    struct mt_regservice_figures figures;
+    uint64_t maintained = 0;
+    long nap = NAP_LEAST_NS;
+    while (__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE) == 0) {
+        uint32_t n = mt_regcache_misses_take(s->table, misses, BATCH);
+        uint64_t now = mt_regservice_now_ns();
+        bool maintain = now - maintained >= MAINTAIN_NS;
+        if (n > 0 || maintain) {
+            mt_regservice_core_step(s->core, misses, n, maintain, &figures);
+            mt_regservice_copy(&s->figures, &figures);
+            maintained = maintain ? now : maintained;
+        }
+        if (n > 0) {
+            nap = NAP_LEAST_NS;
+            continue;
+        }
+        mt_regservice_nap(nap);
+        nap = 2 * nap < NAP_MOST_NS ? 2 * nap : NAP_MOST_NS;
+    }
+}
+
+static void mt_regservice_end(struct mt_regservice *s)
+{
+    struct mt_regservice_figures figures;
+    mt_regcache_kill(s->table);
+    for (int i = 0; i < CLOSE_TRIES; i++) {
+        bool last = i == CLOSE_TRIES - 1;
+        s->held = mt_regservice_core_close(s->core, last, &figures);
+        mt_regservice_copy(&s->figures, &figures);
+        if (s->held == 0) {
+            return;
+        }
+        mt_regservice_nap(1000000);
+    }
+}
+
+static void *mt_regservice_run(void *argument)
+{
+    struct mt_regservice *s = argument;
+    s->core = mt_regservice_core_open(&s->calls, s->text, sizeof(s->text));
+    sem_post(&s->opened);
+    if (s->core != 0) {
+        mt_regservice_loop(s);
+        mt_regservice_end(s);
+    }
+    return NULL;
+}
+
+/* ---- the owner's side ---- */
+
+static void mt_regservice_say(const struct mt_regservice_options *options,
+                              const char *what, const char *why)
+{
+    char line[300];
+    if (options->say != NULL) {
+        snprintf(line, sizeof(line), "registration cache: %s: %s", what, why);
+        options->say(options->user, line);
+    }
+}
+
+/* The table in pages that a child of fork finds empty: an empty table has
+ * nothing to hand out. */
+static struct mt_regcache *
+mt_regservice_map(const struct mt_regservice_options *options)
+{
+    void *table = mmap(NULL, sizeof(struct mt_regcache), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED) {
+        mt_regservice_say(options, "mmap", mt_status_text(MT_ENOMEM));
+        return NULL;
+    }
+    if (madvise(table, sizeof(struct mt_regcache), MADV_WIPEONFORK) != 0) {
+        mt_regservice_say(options, "madvise(MADV_WIPEONFORK)",
+                          mt_status_text(MT_ENOTSUP));
+        munmap(table, sizeof(struct mt_regcache));
+        return NULL;
+    }
+    mt_regcache_init(table);
+    return table;
+}
+
+static int mt_regservice_start_thread(struct mt_regservice *s)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int error = pthread_create(&s->thread, NULL, mt_regservice_run, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error;
+}
+
+static bool mt_regservice_wait_opened(struct mt_regservice *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += OPEN_SECONDS;
+    int result;
+    do {
+        result = sem_timedwait(&s->opened, &until);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+static void mt_regservice_free(struct mt_regservice *s)
+{
+    munmap(s->table, sizeof(struct mt_regcache));
+    sem_destroy(&s->opened);
+    free(s);
+}
+
+static struct mt_regservice *
+mt_regservice_new(const struct mt_regservice_options *options)
+{
+    struct mt_regservice *s = calloc(1, sizeof(*s));
+    if (s == NULL || sem_init(&s->opened, 0, 0) != 0) {
+        free(s);
+        return NULL;
+    }
+    s->options = *options;
+    if (s->options.access == 0) {
+        s->options.access =
+            MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ;
+    }
+    s->calls = (struct mt_regservice_calls){
+        .user = s,
+        .max_bytes = options->max_bytes,
+        .local_ranks = options->local_ranks != 0 ? options->local_ranks : 1,
+        .watched = &mt_memhook,
+        .enlist = mt_regservice_enlist,
+        .discharge = mt_regservice_discharge,
+        .serve = mt_regservice_serve,
+    };
+    s->table = mt_regservice_map(options);
+    if (s->table == NULL) {
+        sem_destroy(&s->opened);
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+enum mt_status mt_regservice_open(const struct mt_regservice_options *options,
+                                  struct mt_regservice **service_p)
+{
+    struct mt_regservice *s = mt_regservice_new(options);
+    if (s == NULL) {
+        return MT_ENOMEM;
+    }
+    int error = mt_regservice_start_thread(s);
+    if (error != 0) {
+        mt_regservice_say(options, "its thread", mt_status_text(MT_ENOMEM));
+        mt_regservice_free(s);
+        return MT_ENOMEM;
+    }
+    if (!mt_regservice_wait_opened(s)) {
+        /* the thread has s, and ends as soon as it gets so far */
+        __atomic_store_n(&s->stop, 1, __ATOMIC_RELEASE);
+        pthread_detach(s->thread);
+        mt_regservice_say(options, "Go did not begin", "in 10 seconds");
+        return MT_ETIMEOUT;
+    }
+    if (s->core == 0) {
+        pthread_join(s->thread, NULL);
+        mt_regservice_say(options, "not opened", s->text);
+        mt_regservice_free(s);
+        return MT_EINVAL;
+    }
+    *service_p = s;
+    return MT_OK;
+}
+
+struct mt_regcache *mt_regservice_table(const struct mt_regservice *service)
+{
+    return service->table;
+}
+
+void mt_regservice_count(const struct mt_regservice *service,
+                         struct mt_regservice_figures *figures_p)
+{
+    struct mt_regcache_counts counts;
+    struct mt_regservice_figures figures;
+    mt_regservice_copy(&figures, &service->figures);
+    mt_regcache_count(service->table, &counts);
+    figures.hits = counts.hits;
+    figures.misses = counts.misses;
+    figures.dropped = counts.dropped;
+    *figures_p = figures;
+}
+
+enum mt_status mt_regservice_close(struct mt_regservice *service)
+{
+    __atomic_store_n(&service->stop, 1, __ATOMIC_RELEASE);
+    pthread_join(service->thread, NULL);
+    if (service->held != 0) {
+        mt_regservice_say(&service->options, "close",
+                          "regions are still in use");
+        return MT_ESTATE;
+    }
+    mt_regservice_free(service);
+    return MT_OK;
+}
