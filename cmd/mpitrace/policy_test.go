@@ -1,0 +1,91 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPolicyCommand goes through the forms and the refusals.
+func TestPolicyCommand(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("good.json", `{"schema": 1, "mode": "act", "eager": "reuse"}`)
+	bad := file("bad.json", "{\"schema\": 1,\n \"eager\": \"resue\", \"x\": 1}")
+	site := file("site.json", `{"schema": 1, "transport": "ud-first", "ring": "1M"}`)
+	none := filepath.Join(dir, "none.json")
+	for _, test := range []struct {
+		env, args string
+		status    int
+		stdout    string
+		stderr    string
+	}{
+		{"", "check --site " + none + " " + good, 0, "", ""},
+		{"", "check --site " + none + " eager=reuse,rndv=read-event,eager-limit=16K", 0, "", ""},
+		{"", "check --site " + none + " auto", 0, "", ""},
+		{"", "check --site " + none + " " + bad, 1, bad + ":2:11: eager: \"resue\" is not one of auto, copy, reuse: did you mean reuse?\n" + bad + ":2:20: x: no such name", ""},
+		{"", "check --site " + none + " eagre=copy", 1, "command line:1:1: eagre: no such setting: did you mean eager", ""},
+		{"", "check --site " + site + " " + good, 1, good + ":1:39: eager: eager=reuse needs transport=rc", ""},
+		{"", "check --site " + bad + " " + good, 1, bad + ":2:11", ""},
+		{"", "check --site " + none + " " + none, 2, "", "none.json: no such file"},
+		{"", "check", 2, "", "accepts 1 arg"},
+		{"", "show --site " + site, 0, "ring           1M        " + site, ""},
+		{"eager-copy", "show --site " + site + " " + good, 0, "eager          copy      MPITRACE_ACT", ""},
+		{"eager-copy", "show --site " + none + " --lines rndv=write", 0, "eager=copy+reuse\nrendezvous=write\n", ""},
+		{"eager-copy", "show --site " + none + " --json", 0, "\"eager\": \"copy\"", ""},
+		{"eager-cpy", "show --site " + none, 2, "", "mpitrace: MPITRACE_ACT:1:1: eager-cpy: no such setting: did you mean eager-copy?"},
+		{"x,y", "show --site " + none, 2, "", "\nmpitrace: MPITRACE_ACT:1:3: y: no such setting"},
+		{"", "show --json --lines", 2, "", "json lines"},
+	} {
+		t.Setenv("MPITRACE_ACT", test.env)
+		status, stdout, stderr := runs(append([]string{"policy"}, strings.Fields(test.args)...)...)
+		if status != test.status || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) ||
+			test.stdout == "" && stdout != "" || test.stderr == "" && stderr != "" {
+			t.Errorf("%s: status %d, want %d:\n%s%s", test.args, status, test.status, stdout, stderr)
+		}
+	}
+}
+
+// TestPolicyExplain costs a synthetic job.
+func TestPolicyExplain(t *testing.T) {
+	dir, _, _ := sampledResult(t)
+	calibration := filepath.Join(t.TempDir(), "node.json")
+	text := `{"schema": 1, "node": "n1", "device": "shm", "transfer": [{"bytes": 8, "ns": 1000}, {"bytes": 8192, "ns": 3000}],
+		"costs": {"schema": 1, "source": "made up", "stand_in": false, "copy": [{"bytes": 128, "ns": 30}, {"bytes": 8192, "ns": 90000}],
+		"register": [{"bytes": 4096, "ns": 30000}], "usage_lookup": [{"bytes": 128, "ns": 10}], "exposed": [{"bytes": 8, "ns": 2000}]}}`
+	if err := os.WriteFile(calibration, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MPITRACE_ACT", "")
+	t.Setenv("XDG_CACHE_HOME", filepath.Dir(calibration))
+	for _, test := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--calibration " + calibration, 0, "MPI_Isend at heat.c:91"},
+		{"--calibration " + calibration, 0, "> reuse"},
+		{"--policy eager-copy --calibration " + calibration, 0, "pinned by the policy"},
+		{"--policy eager-limit=1K,rndv=write+read --calibration " + calibration, 0, "> read"},
+		{"--json --calibration " + calibration, 0, `"chosen": "reuse"`},
+		{"", 2, "this node was never calibrated"},
+		{"--policy x --calibration " + calibration, 2, "command line:1:1: x: no such setting"},
+		{"--calibration " + dir + "/none", 2, "no such file"},
+	} {
+		status, stdout, stderr := runs(append([]string{"policy", "explain", "--site", dir + "/none", dir}, strings.Fields(test.args)...)...)
+		shown := stdout
+		if test.status != 0 {
+			shown = stderr
+		}
+		if status != test.status || !strings.Contains(shown, test.want) {
+			t.Errorf("%s: status %d, want %d and %q:\n%s%s", test.args, status, test.status, test.want, stdout, stderr)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package explain
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mpitrace/mpitrace/internal/advise"
+	"github.com/mpitrace/mpitrace/internal/golden"
+	"github.com/mpitrace/mpitrace/policy"
+	"github.com/mpitrace/mpitrace/reusetrack"
+)
+
+func effective(t *testing.T, layers ...string) *policy.Effective {
+	t.Helper()
+	var list []*policy.Layer
+	for _, text := range layers {
+		l, err := policy.ParseString("line", text)
+		if text[0] == '{' {
+			l, err = policy.ParseJSON("file", []byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, l)
+	}
+	e, err := policy.Resolve(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func node() *Calibration {
+	return &Calibration{Schema: CalibrationSchema, Node: "n1", Device: "made up", Transfer: reusetrack.Curve{{Bytes: 8, NS: 1000}, {Bytes: 1 << 20, NS: 101000}},
+		Costs: &reusetrack.Costs{
+			Schema: reusetrack.CostsSchema, Copy: reusetrack.Curve{{Bytes: 128, NS: 20}, {Bytes: 8192, NS: 2000}}, Register: reusetrack.Curve{{Bytes: 4096, NS: 30000}},
+			UsageLookUp: reusetrack.Curve{{Bytes: 128, NS: 20}}, CacheLookUp: reusetrack.Curve{{Bytes: 128, NS: 10}}, Exposed: reusetrack.Curve{{Bytes: 8, NS: 2000}},
+		}}
+}
+
+func job() *advise.Input {
+	return &advise.Input{
+		ReuseKnown: true,
+		Reuse: []reusetrack.Prediction{
+			{Path: "send", From: 4096, To: 8192, Accesses: 100_000, Buffers: 100, MeanBytes: 5000},
+			{Path: "send", From: 512, To: 1024, Accesses: 300, Buffers: 100, MeanBytes: 600},
+			{Path: "send", From: 8, To: 16, Accesses: 10, Buffers: 1, MeanBytes: 8},
+		},
+		Sites: []advise.Site{
+			{Function: "MPI_Isend", Place: "hidden.c:1", Calls: 1000, Requests: 1000, Bytes: 5_000_000, RequestNS: 9_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Send_c", Place: "exposed.c:2", Calls: 1000, Bytes: 5_000_000},
+			{Function: "MPI_Send", Place: "rare.c:3", Calls: 300, Bytes: 300 * 600},
+			{Function: "MPI_Send", Place: "unknown.c:4", Calls: 10, Bytes: 10 * 9000},
+			{Function: "MPI_Send", Place: "edge.c:4", Calls: 200, Peerless: 100, Bytes: 100 * 5000},
+			{Function: "MPI_Send", Place: "tiny.c:5", Calls: 10, Bytes: 80},
+			{Function: "MPI_Isend", Place: "big.c:6", Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Send", Place: "big.c:7", Calls: 10, Bytes: 10 << 20},
+			{Function: "MPI_Irecv", Place: "big.c:8", Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Recv", Place: "small.c:9", Calls: 10, Bytes: 10000},
+			{Function: "MPI_Bcast", Place: "none.c:10", Calls: 10, Bytes: 10000},
+			{Function: "MPI_Start", Place: "none.c:11", Calls: 7, Bytes: 10000},
+			{Function: "MPI_Send", Place: "null.c:12", Calls: 10},
+		},
+	}
+}
+
+func TestText(t *testing.T) {
+	for name, layers := range map[string][]string{
+		"auto.txt": {"auto"},
+		"rules.txt": {`{"schema": 1, "rules": [
+			{"name": "big", "when": {"site": "big.c:*", "operation": "isend"}, "use": {"rendezvous": ["write", "read"]}},
+			{"name": "near", "when": {"peer": "same-node"}, "use": {"eager": "copy"}},
+			{"name": "hidden", "when": {"site": "hidden.c:*"}, "use": {"eager": "copy"}},
+			{"name": "full", "when": {"size": "512..1023"}, "use": {"speculation": 100}}]}`},
+	} {
+		var out bytes.Buffer
+		if err := Explain(job(), node(), effective(t, layers...)).WriteText(&out); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, name, out.Bytes())
+	}
+	var out bytes.Buffer
+	if err := Explain(job(), node(), effective(t, "auto")).WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "auto.json", out.Bytes())
+}
+
+func TestNothing(t *testing.T) {
+	e := Explain(&advise.Input{}, node(), effective(t, "auto"))
+	if len(e.Sites) != 0 || len(e.Notes) == 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// One use after the other, as they happen.
+func eachUse(s *Site, c *Calibration, at, uses uint64) float64 {
+	sum := 0.0
+	for use := uint64(1); use <= uses; use++ {
+		sum += s.Inputs.CopyNS + s.Inputs.TransferNS // at the receiver, and on the way
+		if use < at {
+			sum += c.Costs.UsageLookUp.At(s.MeanBytes) + s.Inputs.CopyNS
+			continue
+		}
+		if use == at {
+			sum += s.Inputs.RegisterNS
+		}
+		sum += s.Inputs.LookUpNS + s.Inputs.ExposedNS
+	}
+	return sum / float64(uses)
+}
+
+func TestEagerAgainstEachUse(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	registered := 0
+	for range 2000 {
+		c := node()
+		c.Costs.Register = reusetrack.Curve{{Bytes: 128, NS: random.Float64() * 50000}}
+		bytes, uses := 128+random.Uint64N(8000), 1+random.Uint64N(300)
+		in := &advise.Input{Reuse: []reusetrack.Prediction{{Path: "send", To: 1 << 20, Accesses: uses * 5, Buffers: 5}},
+			Sites: []advise.Site{{Function: "MPI_Isend", Calls: 1, Requests: 1, Bytes: bytes, RequestNS: random.Uint64N(4000)}}}
+		s := Explain(in, c, effective(t, "speculation=50")).Sites[0]
+		at, ok := c.Costs.Threshold(bytes, s.Inputs.ExposedNS, reusetrack.Half)
+		if !ok {
+			at = uses + 1
+		}
+		if uses >= at {
+			registered++
+		}
+		want := eachUse(s, c, at, uses)
+		if got := s.Candidates[1].NS; math.Abs(got-want) > 1e-6*want {
+			t.Fatalf("%d bytes, %d uses, registered at %d: %g, want %g", bytes, uses, at, got, want)
+		}
+		if chosen := s.Candidates[0].NS > s.Candidates[1].NS; chosen != (s.Chosen == "reuse") {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if registered < 100 || registered > 1900 {
+		t.Errorf("%d of 2000 were registered", registered)
+	}
+}
+
+func TestLeastReuse(t *testing.T) {
+	for _, w := range policy.SettingWords() {
+		if w.Name == "reuse_from" && w.Min != reusetrack.MinBytes {
+			t.Errorf("reuse_from may be %d, the model begins at %d", w.Min, reusetrack.MinBytes)
+		}
+	}
+}
+
+func TestCalibration(t *testing.T) {
+	c := node()
+	c.Fabric(reusetrack.Curve{{Bytes: 4096, NS: 7}}, nil, reusetrack.Curve{{Bytes: 8, NS: 5}, {Bytes: 4096, NS: 9}})
+	if err := c.Validate(); err != nil || c.Costs.Exposed.At(4096) != 14 || c.Costs.StandIn {
+		t.Errorf("%v %+v", err, c.Costs)
+	}
+	for _, text := range []string{"", "{}", `{"schema":2}`, `{"schema":1}`, `{"schema":1,"x":1}`, `{"schema":1,"costs":{"schema":1,"source":"","stand_in":false,"copy":[{"bytes":1,"ns":1}],"register":[{"bytes":1,"ns":1}],"usage_lookup":[{"bytes":1,"ns":1}]},"transfer":[{"bytes":1,"ns":-1}]}`} {
+		if _, err := ReadCalibration([]byte(text)); !errors.Is(err, ErrCalibration) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func FuzzReadCalibration(f *testing.F) {
+	f.Add([]byte(`{"schema":1,"node":"n","device":"d","transfer":[{"bytes":8,"ns":1}],"costs":{"schema":1,"source":"","stand_in":false,"copy":[{"bytes":1,"ns":1}],"register":[{"bytes":1,"ns":1}],"usage_lookup":[{"bytes":1,"ns":1}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := ReadCalibration(text)
+		if err != nil {
+			if !errors.Is(err, ErrCalibration) {
+				t.Fatal(err)
+			}
+			return
+		}
+		var out bytes.Buffer
+		if err := Explain(job(), c, effective(t, "auto")).WriteJSON(&out); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

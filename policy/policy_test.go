@@ -1,0 +1,273 @@
+package policy
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func TestDefaultsAreAllowed(t *testing.T) {
+	for i := range settings {
+		if _, err := settings[i].canonical(settings[i].Default); err != nil {
+			t.Errorf("%s: %v", settings[i].Name, err)
+		}
+	}
+}
+
+func resolve(t *testing.T, layers ...*Layer) *Effective {
+	t.Helper()
+	e, err := Resolve(layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func parse(t *testing.T, source, text string) *Layer {
+	t.Helper()
+	read := ParseString
+	if strings.HasPrefix(text, "{") {
+		read = func(source, text string) (*Layer, error) { return ParseJSON(source, []byte(text)) }
+	}
+	l, err := read(source, text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return l
+}
+
+func TestStringRoundTrip(t *testing.T) {
+	for _, text := range []string{
+		"auto", "off", "observe", "advise", "eager=reuse,rndv=read-event,eager-limit=16K",
+		"observe,eager=copy", "device=mlx5_0:1+rxe*,transport=ud-first,rc-peers=3", "pinned=auto,verify=1000,verify-action=quarantine",
+		"rndv=read+receiver,speculation=50,rtr-usage=70,rtr-sample=5", "eager=auto",
+	} {
+		l := parse(t, "test", text)
+		if got, err := l.String(); err != nil || sorted(got) != sorted(text) {
+			t.Errorf("%s: printed as %s, %v", text, got, err)
+		}
+	}
+}
+
+func sorted(text string) string {
+	parts := strings.Split(text, ",")
+	out := ""
+	for i := range settings {
+		for _, p := range parts {
+			if strings.HasPrefix(p, settings[i].Short+"=") {
+				out += p + ","
+			}
+		}
+	}
+	return out
+}
+
+// Two ways to write the same.
+func TestSameSettings(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"eager-reuse,rndv-read-event", "rendezvous=read-event,eager=reuse"},
+		{"act", "auto"},
+		{"eager=copy+reuse", "eager=reuse+copy"},
+		{"eager=auto", "eager=copy+reuse"},
+		{"eager_limit=16384", " eager-limit=16k "},
+		{`{"schema":1,"mode":"act","eager":"reuse","eager_limit":16384}`, `{"eager_limit" : "16K",
+			"eager":["reuse"], "mode":"act", "comment":"x", "schema":1}`},
+		{`{"schema":1,"mode":"act","speculation":50}`, "speculation=50"},
+	} {
+		a, b := parse(t, "a", pair[0]), parse(t, "b", pair[1])
+		if !reflect.DeepEqual(a.Settings, b.Settings) {
+			t.Errorf("%q: %v\n%q: %v", pair[0], a.Settings, pair[1], b.Settings)
+		}
+		if ea, eb := resolve(t, a), resolve(t, b); ea.Hash() != eb.Hash() || ea.Lines() != eb.Lines() {
+			t.Errorf("%q and %q have different hashes", pair[0], pair[1])
+		}
+	}
+}
+
+// Each single change of a value changes the hash.
+func TestHashTellsApart(t *testing.T) {
+	seen := map[string]string{}
+	for _, text := range []string{
+		"auto", "observe", "eager=copy", "eager=reuse", "eager-limit=8K", "device=a", "transport=ud-first", "rc-peers=5", "ring=1M", "pinned=1G", "rndv=read", "rndv=write",
+		"rndv=read-event", "rndv=receiver", "speculation=50", "rtr-usage=79", "rtr-sample=21", "verify=1", "verify-action=quarantine", "proof=off", "reuse-from=256",
+		`{"schema":1,"mode":"act","rules":[{"when":{"size":"1"},"use":{"eager":"copy"}}]}`,
+		`{"schema":1,"mode":"act","rules":[{"when":{"size":"2"},"use":{"eager":"copy"}}]}`,
+		`{"schema":1,"mode":"act","rules":[{"when":{"size":"2"},"use":{"eager":"copy"}},{"when":{"size":"1"},"use":{"eager":"copy"}}]}`,
+		`{"schema":1,"mode":"act","rules":[{"when":{"size":"1"},"use":{"eager":"copy"}},{"when":{"size":"2"},"use":{"eager":"copy"}}]}`,
+	} {
+		h := resolve(t, parse(t, "test", text)).Hash()
+		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(h) {
+			t.Errorf("%s: hash %q", text, h)
+		}
+		if seen[h] != "" {
+			t.Errorf("%s and %s have one hash", text, seen[h])
+		}
+		seen[h] = text
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	env := parse(t, "MPITRACE_ACT", "eager=copy")
+	job := parse(t, "job", `{"schema":1,"eager":"reuse","eager_limit":"8K","rules":[
+		{"name":"small","when":{"size":"..512"},"use":{"eager":"reuse","rendezvous":"write"}},
+		{"name":"gone","when":{"peer":"same-node"},"use":{"eager":"reuse"}}]}`)
+	site := parse(t, "site", `{"schema":1,"mode":"off","eager_limit":"4K","ring":"1M","rules":[
+		{"name":"site","when":{"peer":"other-node"},"use":{"rendezvous":"read"}}]}`)
+	e := resolve(t, env, job, nil, site)
+	for name, want := range map[string]Value{
+		"mode": {"act", "MPITRACE_ACT"}, "eager": {"copy", "MPITRACE_ACT"}, "eager_limit": {"8192", "job"},
+		"ring": {"1048576", "site"}, "rendezvous": {"read+write+read-event+receiver", BuiltIn},
+	} {
+		if e.Settings[name] != want {
+			t.Errorf("%s is %v, want %v", name, e.Settings[name], want)
+		}
+	}
+	if len(e.Rules) != 2 || e.Rules[0].Name != "small" || e.Rules[1].Name != "site" {
+		t.Fatalf("rules %+v", e.Rules)
+	}
+	if _, ok := e.Rules[0].Use["eager"]; ok {
+		t.Error("a rule of the job file overrules the environment")
+	}
+	for _, c := range []struct {
+		m    Message
+		want string
+		rule int
+	}{
+		{Message{Bytes: 512, Peer: "other-node"}, "write", 0},
+		{Message{Bytes: 513, Peer: "other-node"}, "read", 1},
+		{Message{Bytes: 513}, "read+write+read-event+receiver", -1},
+	} {
+		if got := e.Choose("rendezvous", &c.m); got != (Choice{c.want, c.rule}) {
+			t.Errorf("%+v: %+v", c.m, got)
+		}
+	}
+	if job.Rules[0].Use["eager"] != "reuse" {
+		t.Error("Resolve changed a layer")
+	}
+}
+
+func TestJSONAgain(t *testing.T) {
+	text := `{"schema":1,"mode":"act","device":["a*","b"],"eager":"copy","rules":[
+		{"name":"halo","when":{"operation":["isend","send"],"communicator":"MPI_*","communicator_size":"2..","size":"1K..64K","peer":"same-node","site":["halo.c:*","exchange"]},
+		 "use":{"rendezvous":["read","write"],"speculation":100,"rtr_usage":50}}]}`
+	e := resolve(t, parse(t, "test", text))
+	again := resolve(t, parse(t, "again", string(e.JSON())))
+	if e.Lines() != again.Lines() {
+		t.Errorf("%s\n%s", e.Lines(), again.Lines())
+	}
+}
+
+// A dumb twin of match, by recursion.
+func dumbMatch(p, s string) bool {
+	switch {
+	case p == "":
+		return s == ""
+	case p[0] == '*':
+		return dumbMatch(p[1:], s) || s != "" && dumbMatch(p, s[1:])
+	}
+	return s != "" && (p[0] == '?' || p[0] == s[0]) && dumbMatch(p[1:], s[1:])
+}
+
+func TestMatch(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func(letters string) string {
+		b := make([]byte, random.IntN(9))
+		for i := range b {
+			b[i] = letters[random.IntN(len(letters))]
+		}
+		return string(b)
+	}
+	matched := 0
+	for range 200_000 {
+		p, s := word("ab*?*"), word("ab")
+		got := match(p, s)
+		if got != dumbMatch(p, s) {
+			t.Fatalf("match(%q, %q) = %v", p, s, got)
+		}
+		if got {
+			matched++
+		}
+	}
+	if matched < 1000 {
+		t.Errorf("only %d matched", matched)
+	}
+}
+
+func TestErrorsWrap(t *testing.T) {
+	_, err := ParseString("x", "nonsense=1")
+	if !errors.Is(err, ErrPolicy) {
+		t.Errorf("%v does not wrap ErrPolicy", err)
+	}
+	if _, err := (&Layer{Source: "f", Settings: map[string]string{}}).String(); !errors.Is(err, ErrPolicy) {
+		t.Errorf("a layer without a mode was printed: %v", err)
+	}
+}
+
+func FuzzParseString(f *testing.F) {
+	for _, s := range []string{"auto", "eager-reuse,rndv=read-event,eager-limit=16K", "device=a+b,,x", "off", "act,verify=0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := ParseString("fuzz", text)
+		if err != nil {
+			if !errors.Is(err, ErrPolicy) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		printed, err := l.String()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParseString("again", printed)
+		if err != nil || !reflect.DeepEqual(l.Settings, again.Settings) {
+			t.Fatalf("%q printed as %q: %v, %v", text, printed, again, err)
+		}
+		resolveFuzzed(t, l)
+	})
+}
+
+func FuzzParseJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"schema":1}`, `{"schema":1,"mode":"act","rules":[{"name":"a","when":{"size":"1K..","site":["a","b"]},"use":{"eager":"copy","eager_limit":"2K"}}]}`,
+		`{"schema":1,"device":"a","device":"b"}`, `[`, `{"schema":2,"x":{}}`, "{\"schema\":1,\"device\":\"\\u0000\"}",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := ParseJSON("fuzz", text)
+		if err != nil {
+			var p Problems
+			if !errors.As(err, &p) || len(p) == 0 || p[0].Line < 1 && len(text) <= MaxBytes {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		resolveFuzzed(t, l)
+	})
+}
+
+// resolveFuzzed: what is in effect can be written and read again, and its lines
+// can be told apart.
+func resolveFuzzed(t *testing.T, l *Layer) {
+	e, err := Resolve(l)
+	if err != nil {
+		return
+	}
+	back, err := ParseJSON("again", e.JSON())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, e.JSON())
+	}
+	again, err := Resolve(back)
+	if err != nil || again.Lines() != e.Lines() {
+		t.Fatalf("%v\n%s\n%s", err, e.Lines(), e.JSON())
+	}
+	for _, line := range strings.Split(strings.TrimSuffix(e.Lines(), "\n"), "\n") {
+		if name, _, ok := strings.Cut(line, "="); !ok || !regexp.MustCompile(`^[a-z0-9_.]+$`).MatchString(name) {
+			t.Fatalf("line %q", line)
+		}
+	}
+}

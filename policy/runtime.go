@@ -1,0 +1,28 @@
+package policy
+
+// CheckRuntime finds what a policy demands that the runtime of this version
+// cannot do yet: it must not be taken for done. What a policy leaves open among
+// other choices is no demand. The error is a Problems.
+func (e *Effective) CheckRuntime() error {
+	var out Problems
+	for _, missing := range []struct{ name, value, instead string }{
+		{"eager", "reuse", "eager=copy, or auto"},
+		{"rendezvous", "receiver", "rendezvous=read-event, read or write, or auto"},
+		{"transport", "ud-first", "transport=rc"},
+	} {
+		if e.Text(missing.name) == missing.value {
+			out = append(out, e.layers[missing.name].problem(missing.name, missing.name+"="+missing.value+" is not in the runtime of this version: take "+missing.instead))
+		}
+	}
+	if e.Number("verify_every") > 0 {
+		out = append(out, e.layers["verify_every"].problem("verify_every", "messages are not verified by the runtime of this version: leave verify_every out"))
+	}
+	for i := range e.Rules {
+		r := &e.Rules[i]
+		if len(r.Use) == 1 && r.Use["eager"] == "copy" {
+			continue // as everywhere
+		}
+		out = append(out, r.layer.problem(r.path, "rules are not followed by the runtime of this version: state the settings for the whole job"))
+	}
+	return out.orNil()
+}
