@@ -45,6 +45,19 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
+# The runtime of act mode: engine and transport, and the functions that stand in
+# for MPI's, once per ABI. No Go: see docs/design/0009-act-mode.md.
+RT_PLAIN   := $(wildcard c/engine/*.c c/fabric/*.c) \
+	$(filter-out c/fabric/tool/%,$(wildcard c/fabric/*/*.c)) \
+	$(addprefix c/act/,act.c ledger.c policy.c table.c)
+RT_PER_ABI := $(filter-out $(RT_PLAIN),$(wildcard c/act/*.c))
+RT_OBJECTS := $(RT_PLAIN:%.c=$(BUILD)/obj/%.o) \
+	$(RT_PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
+	$(RT_PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
+RT_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
+	-Wl,--build-id -Wl,--no-undefined -Wl,--version-script=c/act/exports.map \
+	-Wl,-soname,libmpishim-rt.so
+
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
 	bench-top bench-agent bench-memmon conformance realapps findings \
@@ -53,7 +66,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 all: build
 
 help:
-	@echo 'make build           build/libmpishim.so and build/mpitrace'
+	@echo 'make build           the libraries and build/mpitrace'
 	@echo 'make demo            run the example under Open MPI and report on it'
 	@echo 'make test            all tests, as .ci/run does (about half an hour)'
 	@echo 'make c-test          only the C tests, with the sanitizers'
@@ -66,7 +79,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
 	@echo 'make test-fabric-long  ten million operations of the fabric (hours)'
-	@echo 'make test-stale      lose memory in every way, a million times (an hour; root)'
+	@echo 'make test-stale      lose memory in every way, a million times (hours; root)'
 	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
@@ -78,12 +91,13 @@ help:
 	@echo 'make deb, make rpm   build/mpitrace_VERSION_ARCH.deb, .rpm'
 	@echo 'make test-package    the packages in clean systems (needs root and the network)'
 
-# mpitrace-otf2 is built where the OTF2 library is (libopen-trace-format2-dev),
-# and for the same processor.
-OTF2 := $(if $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu),\
+# For the same processor only: the runtime of act mode, and mpitrace-otf2 where the
+# OTF2 library is (libopen-trace-format2-dev).
+HERE := $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu)
+HERE_ONLY := $(if $(HERE),$(BUILD)/libmpishim-rt.so \
 	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
 
-build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(OTF2)
+build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(HERE_ONLY)
 
 # Linked without symbols, as it is installed.
 $(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include/*.h)
@@ -106,6 +120,10 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
 	mv $@.new $@
 
+$(BUILD)/libmpishim-rt.so: $(RT_OBJECTS) c/act/exports.map
+	$(CC) $(CFLAGS) $(RT_LDFLAGS) -o $@.new $(RT_OBJECTS) -lpthread -ldl
+	mv $@.new $@
+
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(NO_PATH) $(SHIM_CFLAGS) -MMD -c -o $@ $<
@@ -125,6 +143,8 @@ $(BUILD)/obj/mpich/%.o: %.c
 		-MMD -c -o $@ $<
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+# A header that is gone is not missed: what was made with it is made again.
+%.h: ;
 
 # ---- what must be installed ----
 

@@ -32,9 +32,22 @@ typedef struct mt_mpich_status MT_Status;
 #define MT_ANY_SOURCE (-2)
 #define MT_PROC_NULL (-1)
 #define MT_ROOT (-3)
+#define MT_ERR_IN_STATUS 17
+#define MT_ERR_PENDING 18
 #define MT_GRAPH 1
 #define MT_CART 2
 #define MT_DIST_GRAPH 3
+#define MT_TAG_UB 0x64400001
+#define MT_BSEND_OVERHEAD 96
+#define MT_COMBINER_FIRST 1
+#define MT_ORDER_C 56
+
+#define MT_ERR_TRUNCATE 14
+#define MT_ERR_OTHER 15
+#define MT_ERR_IN_STATUS 17
+#define MT_ERR_PENDING 18
+#define MT_ERR_REQUEST 19
+#define MT_ERR_NO_MEM 34
 
 #define MT_COMM_WORLD ((MT_Comm)0x44000000)
 #define MT_COMM_SELF ((MT_Comm)0x44000001)
@@ -42,6 +55,11 @@ typedef struct mt_mpich_status MT_Status;
 #define MT_DATATYPE_NULL ((MT_Datatype)0x0c000000)
 #define MT_REQUEST_NULL ((MT_Request)0x2c000000)
 #define MT_MESSAGE_NO_PROC ((MT_Message)0x6c000000)
+#define MT_MESSAGE_NULL ((MT_Message)0x2c000000)
+#define MT_BYTE ((MT_Datatype)0x4c00010d)
+#define MT_INT64 ((MT_Datatype)0x4c00083a)
+#define MT_MAX ((MT_Op)0x58000001)
+#define MT_ERRORS_RETURN ((MT_Errhandler)0x54000001)
 
 /* Payload bytes that the operation behind a status moved. */
 static inline int64_t mt_status_bytes(const MT_Status *s)
@@ -53,6 +71,17 @@ static inline int64_t mt_status_bytes(const MT_Status *s)
 static inline int mt_status_cancelled(const MT_Status *s)
 {
     return s->count_hi_and_cancelled & 1;
+}
+
+/* All of a status but its error, which only some calls set. */
+static inline void mt_status_set(MT_Status *s, int source, int tag,
+                                 uint64_t bytes, int cancelled)
+{
+    s->source = source;
+    s->tag = tag;
+    s->count_lo = (int)(uint32_t)bytes;
+    s->count_hi_and_cancelled =
+        (int)((uint32_t)(bytes >> 32) << 1 | (cancelled != 0));
 }
 
 #endif

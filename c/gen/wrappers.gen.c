@@ -6720,7 +6720,7 @@ int MT_NAME(MPI_Testall)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     mt_stop(&call);
     if (call.shard != NULL) {
         if (rc != MT_SUCCESS || *a2 != 0) {
-            mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
+            mt_body_array_all(&call, &array, a1, rc);
         }
     }
     if (mt_unlikely(call.shard == NULL)) {
@@ -6772,10 +6772,10 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_array_some(&call, &array, *a2, a3);
+        mt_body_array_some(&call, &array, *a2, a3, false);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
-        mt_body_array_failed(&call, &array, a1);
+        mt_body_array_some_failed(&call, &array, a1, a2, a3, rc);
     }
     if (mt_unlikely(call.shard == NULL)) {
         mt_body_array_dropped(&array, a1);
@@ -7525,7 +7525,7 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
     int rc = ((real_fn)call.real)(a0, a1, array.statuses);
     mt_stop(&call);
     if (call.shard != NULL) {
-        mt_body_array_all(&call, &array, a1, rc != MT_SUCCESS);
+        mt_body_array_all(&call, &array, a1, rc);
     }
     if (mt_unlikely(call.shard == NULL)) {
         mt_body_array_dropped(&array, a1);
@@ -7576,10 +7576,10 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_array_some(&call, &array, *a2, a3);
+        mt_body_array_some(&call, &array, *a2, a3, false);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
-        mt_body_array_failed(&call, &array, a1);
+        mt_body_array_some_failed(&call, &array, a1, a2, a3, rc);
     }
     if (mt_unlikely(call.shard == NULL)) {
         mt_body_array_dropped(&array, a1);

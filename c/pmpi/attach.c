@@ -56,6 +56,15 @@ uint32_t mt_attach_count(void)
     return n;
 }
 
+/* The two names of a function are in different objects. (In one they may be two
+ * functions: MPI_Status_c2f08 in the Fortran library of MPICH.) */
+static bool mt_attach_is_chained(uint32_t id, const char *pmpi_name)
+{
+    void *mpi = mt_real_mpi[id], *pmpi = mt_real_pmpi[id];
+    return mpi != pmpi &&
+           mt_module_own_symbol((uintptr_t)mpi, pmpi_name) != pmpi;
+}
+
 /* Fills both tables of real functions. The reference that RTLD_NOLOAD takes
  * keeps a dlopened MPI mapped: our tables point into it. */
 static void mt_attach_find(void)
@@ -77,7 +86,7 @@ static void mt_attach_find(void)
         if (mt_real_pmpi[id] == NULL) {
             mt_real_pmpi[id] = mt_real_mpi[id];
         }
-        mt_process.chained |= mt_real_mpi[id] != mt_real_pmpi[id];
+        mt_process.chained |= mt_attach_is_chained(id, name);
     }
 }
 
@@ -127,14 +136,10 @@ static void *mt_attach_data(const char *name)
 
 static void mt_attach_openmpi_handles(void)
 {
-    struct mt_openmpi_handles *h = &mt_openmpi_handles;
-    h->comm_world = mt_attach_data("ompi_mpi_comm_world");
-    h->comm_self = mt_attach_data("ompi_mpi_comm_self");
-    h->comm_null = mt_attach_data("ompi_mpi_comm_null");
-    h->request_null = mt_attach_data("ompi_request_null");
-    h->datatype_null = mt_attach_data("ompi_mpi_datatype_null");
-    h->group_null = mt_attach_data("ompi_mpi_group_null");
-    h->message_no_proc = mt_attach_data("ompi_message_no_proc");
+#define MT_FIND(name, symbol)                                                \
+    mt_openmpi_handles.name = mt_attach_data(symbol);
+    MT_OPENMPI_HANDLES(MT_FIND)
+#undef MT_FIND
 }
 
 /* Points every slot whose function the library has at its wrapper, or straight
@@ -157,14 +162,42 @@ static void mt_attach_slots(const int32_t *table)
     }
 }
 
+/* In act mode the wrappers stay: they alone tell whose call it is. */
 void mt_attach_detach_all(void)
 {
-    mt_attach_slots(NULL);
+    if (mt_acting == 0) {
+        mt_attach_slots(NULL);
+    }
+}
+
+/* From now on the application's calls go to these functions. There is no tool
+ * behind us (mt_act_begin sees to that), so the library's own functions are
+ * those of mt_real_pmpi. */
+void mt_attach_stand_ins(void *const *functions)
+{
+    for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
+        if (functions[id] != NULL && mt_real_pmpi[id] != NULL) {
+            __atomic_store_n(&mt_real_mpi[id], functions[id], __ATOMIC_RELEASE);
+        }
+    }
+    __atomic_store_n(&mt_acting, 1, __ATOMIC_RELEASE);
+}
+
+/* Every call goes to the library again; for a forked child, where nothing but
+ * this memory may be touched. */
+void mt_attach_retreat(void)
+{
+    if (mt_acting != 0) {
+        mt_acting = 0;
+        memcpy(mt_real_mpi, mt_real_pmpi, sizeof(mt_real_mpi));
+    }
 }
 
 /* Where a call goes: where it would have gone without us. That is the next
  * definition in the global scope; where there is none (the MPI libraries came
- * with dlopen), a library that calls itself by public names finds its own. */
+ * with dlopen), a library that calls itself by public names finds its own. In
+ * act mode the application's calls, by either name, go to what stands in for
+ * the function, also while nothing is measured. */
 static void *mt_attach_forward(uint32_t id, uintptr_t address,
                                bool by_pmpi_name)
 {
@@ -174,6 +207,9 @@ static void *mt_attach_forward(uint32_t id, uintptr_t address,
         if (own != NULL) {
             return own;
         }
+    }
+    if (__atomic_load_n(&mt_acting, __ATOMIC_ACQUIRE) != 0) {
+        by_pmpi_name = mt_module_caller(address) == MT_CALLER_LIBRARY;
     }
     return by_pmpi_name ? mt_real_pmpi[id] : mt_real_mpi[id];
 }

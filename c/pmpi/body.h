@@ -40,6 +40,8 @@ MT_INLINE void mt_body_send(struct mt_call *call, struct mt_message m)
 {
     if (mt_likely(m.peer != MT_PROC_NULL)) {
         mt_count_sent(call, &m, true);
+    } else {
+        mt_count_peerless(call);
     }
 }
 
@@ -50,6 +52,8 @@ MT_INLINE void mt_body_recv(struct mt_call *call, struct mt_message m,
         struct mt_envelope got = mt_envelope_of(status);
         mt_count_message_call(call, &m);
         mt_count_got(call, &m, &got);
+    } else {
+        mt_count_peerless(call);
     }
 }
 
@@ -142,6 +146,8 @@ MT_INLINE void mt_body_rma(struct mt_call *call, const void *origin, int target,
         mt_count_moved(call, count, MT_U64(type));
         mt_reuse(call->shard, origin, call->bytes - before,
                  MPITRACE_PATH_ORIGIN);
+    } else {
+        mt_count_peerless(call);
     }
 }
 
@@ -178,38 +184,70 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
     mt_request_complete(call, pending, &how);
 }
 
+MT_INLINE bool mt_body_array_has(const struct mt_array *array, int i)
+{
+    return i >= 0 && i < array->n;
+}
+
 MT_INLINE void mt_body_array_one(struct mt_call *call, struct mt_array *array,
                                  int i, const MT_Status *status,
                                  uint64_t blocked)
 {
-    if (i >= 0 && i < array->n) {
+    if (mt_body_array_has(array, i)) {
         mt_body_completed(call, &array->pending[i], status, blocked);
     }
 }
 
-/* All of them completed; after a failure only those that lost their handle. */
-MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
-                                 const MT_Request *requests, bool failed)
+/* One of an array, by its status: it succeeded or failed. */
+MT_INLINE void mt_body_array_told(struct mt_call *call,
+                                  const struct mt_pending *pending,
+                                  const MT_Status *status, uint64_t blocked)
+{
+    if (mt_likely(status->error == MT_SUCCESS)) {
+        mt_body_completed(call, pending, status, blocked);
+    } else {
+        mt_request_fail(call, pending);
+    }
+}
+
+/* A call that completes all has failed. Those are over that lost their handle.
+ * A persistent request keeps it: what became of it is in its status, which is
+ * set if the call says so. */
+MT_INLINE void mt_body_array_all_failed(struct mt_call *call,
+                                        const struct mt_array *array,
+                                        const MT_Request *requests, int rc)
 {
     uint64_t blocked = mt_body_blocked(call, array->awaited);
+    bool told = MT_NAME(error_class)(rc) == MT_ERR_IN_STATUS;
     for (int i = 0; i < array->n; i++) {
-        if (mt_unlikely(failed)) {
-            if (MT_U64(requests[i]) == array->pending[i].handle) {
-                continue;
-            }
-            if (array->statuses[i].error != MT_SUCCESS) {
-                mt_request_fail(call, &array->pending[i]);
-                continue;
-            }
+        const struct mt_pending *pending = &array->pending[i];
+        const MT_Status *status = &array->statuses[i];
+        if (MT_U64(requests[i]) != pending->handle ||
+            (told && mt_request_is_persistent(pending) &&
+             MT_NAME(error_class)(status->error) != MT_ERR_PENDING)) {
+            mt_body_array_told(call, pending, status, blocked);
         }
+    }
+}
+
+/* All of them completed, unless the call failed. */
+MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
+                                 const MT_Request *requests, int rc)
+{
+    if (mt_unlikely(rc != MT_SUCCESS)) {
+        mt_body_array_all_failed(call, array, requests, rc);
+        return;
+    }
+    uint64_t blocked = mt_body_blocked(call, array->awaited);
+    for (int i = 0; i < array->n; i++) {
         mt_body_completed(call, &array->pending[i], &array->statuses[i],
                           blocked);
     }
 }
 
-/* After a failure of a call that completes some: what lost its handle. */
+/* After a failure of a call that completes one: what lost its handle. */
 MT_INLINE void mt_body_array_failed(struct mt_call *call,
-                                    struct mt_array *array,
+                                    const struct mt_array *array,
                                     const MT_Request *requests)
 {
     for (int i = 0; i < array->n; i++) {
@@ -224,10 +262,8 @@ MT_INLINE void mt_body_failed(struct mt_call *call,
                               const struct mt_pending *pending,
                               const MT_Request *request)
 {
-    bool persistent = pending->slot >= 0 &&
-                      (pending->generation & MT_GENERATION_PERSISTENT) != 0;
-    if (request != NULL &&
-        (persistent || MT_U64(*request) != pending->handle)) {
+    if (request != NULL && (mt_request_is_persistent(pending) ||
+                            MT_U64(*request) != pending->handle)) {
         mt_request_fail(call, pending);
     }
 }
@@ -251,17 +287,46 @@ MT_INLINE void mt_body_array_dropped(const struct mt_array *array,
     }
 }
 
-/* Of Waitsome and Testsome: outcount entries, statuses packed. */
+/* Of Waitsome and Testsome: outcount entries, statuses packed. They have an
+ * error each if the call failed by its requests. */
 MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
-                                  int outcount, const int *indices)
+                                  int outcount, const int *indices, bool failed)
 {
-    if (outcount == MT_UNDEFINED || outcount <= 0) {
+    uint32_t awaited = 0;
+    if (outcount == MT_UNDEFINED) {
         return;
     }
-    uint64_t blocked = mt_body_blocked(call, (uint32_t)outcount);
     for (int i = 0; i < outcount && i < array->n; i++) {
-        mt_body_array_one(call, array, indices[i], &array->statuses[i],
-                          blocked);
+        awaited += mt_body_array_has(array, indices[i]) &&
+                   mt_request_is_awaited(&array->pending[indices[i]]);
+    }
+    uint64_t blocked = mt_body_blocked(call, awaited);
+    for (int i = 0; i < outcount && i < array->n; i++) {
+        const MT_Status *status = &array->statuses[i];
+        if (!mt_body_array_has(array, indices[i])) {
+            continue;
+        }
+        if (mt_unlikely(failed)) {
+            mt_body_array_told(call, &array->pending[indices[i]], status,
+                               blocked);
+        } else {
+            mt_body_completed(call, &array->pending[indices[i]], status,
+                              blocked);
+        }
+    }
+}
+
+/* Waitsome or Testsome has failed. */
+MT_INLINE void mt_body_array_some_failed(struct mt_call *call,
+                                         struct mt_array *array,
+                                         const MT_Request *requests,
+                                         const int *outcount,
+                                         const int *indices, int rc)
+{
+    if (MT_NAME(error_class)(rc) == MT_ERR_IN_STATUS) {
+        mt_body_array_some(call, array, *outcount, indices, true);
+    } else {
+        mt_body_array_failed(call, array, requests);
     }
 }
 

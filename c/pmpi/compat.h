@@ -17,6 +17,7 @@
 /* in libdl before 2.34 */
 __asm__(".symver dlsym, dlsym@" MT_GLIBC_BASE);
 __asm__(".symver dlopen, dlopen@" MT_GLIBC_BASE);
+__asm__(".symver dlerror, dlerror@" MT_GLIBC_BASE);
 
 /* stat, lstat and fstat are symbols of their own since 2.33, statx since 2.28.
  * path may be "" with AT_EMPTY_PATH for the descriptor itself. */

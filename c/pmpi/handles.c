@@ -266,6 +266,13 @@ bool MT_NAME(is_spawned)(void)
            parent != MT_COMM_NULL;
 }
 
+int MT_NAME(error_class)(int code)
+{
+    int class = code;
+    MT_PMPI(Error_class, int, int *)(code, &class);
+    return class;
+}
+
 static void *mt_map(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -7,9 +7,6 @@
 #include "../probe/request.h"
 #include "state.h"
 
-/* The functions of the MPI library under their PMPI_ names. */
-extern void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
-
 /* A PMPI function with its type: MT_PMPI(Comm_size, MT_Comm, int *)(c, &n). */
 #define MT_PMPI(name, ...)                                                   \
     ((int (*)(__VA_ARGS__))mt_real_pmpi[MPITRACE_CALL_##name])
@@ -44,6 +41,9 @@ struct mt_array {
     uint32_t awaited; /* of them, those in the table with a peer */
     size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
 };
+
+/* The class of a code that a function of MPI returned. */
+int MT_NAME(error_class)(int code);
 
 /* Notes n requests before the MPI library may complete them. Without memory
  * for it none is noted, and the measurement stops. */

@@ -46,6 +46,7 @@ static void mt_life_child(void)
 {
     mt_forked = true;
     __atomic_store_n(&mt_gate, MT_GATE_CLOSED, __ATOMIC_RELEASE);
+    mt_attach_retreat();
 }
 
 static bool mt_life_requests(void)
@@ -188,6 +189,7 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
             h->flags |= MPITRACE_HEADER_FLAG_SPAWNED;
         }
         mt_life_running(ops);
+        mt_act_begin(ops->is_spawned());
     }
     h->own_init_ns += mt_since_ns(begin);
 }

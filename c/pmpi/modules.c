@@ -7,11 +7,14 @@
  * small). */
 #define _GNU_SOURCE
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../include/act.h"
 #include "state.h"
 
 struct mt_module {
@@ -140,22 +143,26 @@ static void *mt_module_symbol(const struct mt_module *m, const char *name)
 
 /* ---- the list ---- */
 
-static void mt_module_note(struct mt_module *m, const ElfW(Phdr) *p)
+/* The build id among the notes, NULL if it is not there. */
+static const uint8_t *mt_module_note(const uint8_t *note, size_t size,
+                                     uint32_t *bytes_p)
 {
-    const uint8_t *note = (const uint8_t *)(m->base + p->p_vaddr);
-    const uint8_t *end = note + p->p_memsz;
-    while (note + 12 <= end) {
+    while (size >= 12) {
         const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(const void *)note;
-        const uint8_t *name = note + sizeof(*n);
-        const uint8_t *value = name + ((n->n_namesz + 3) & ~3u);
-        if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
-            memcmp(name, "GNU", 4) == 0 && n->n_descsz <= 32) {
-            m->build_id = value;
-            m->build_id_bytes = n->n_descsz;
-            return;
+        size_t name = ((size_t)n->n_namesz + 3) & ~(size_t)3;
+        size_t value = ((size_t)n->n_descsz + 3) & ~(size_t)3;
+        if (sizeof(*n) + name + value > size) {
+            break;
         }
-        note = value + ((n->n_descsz + 3) & ~3u);
+        if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 &&
+            memcmp(note + sizeof(*n), "GNU", 4) == 0 && n->n_descsz <= 32) {
+            *bytes_p = n->n_descsz;
+            return note + sizeof(*n) + name;
+        }
+        note += sizeof(*n) + name + value;
+        size -= sizeof(*n) + name + value;
     }
+    return NULL;
 }
 
 static bool mt_starts(const char *text, const char *prefix)
@@ -176,8 +183,16 @@ static bool mt_module_skipped(const char *file, const char *list)
     return false;
 }
 
+/* Functions that every tool has which has any. */
+static bool mt_module_defines(const struct mt_module *m)
+{
+    return mt_module_symbol(m, "MPI_Init") != NULL ||
+           mt_module_symbol(m, "MPI_Send") != NULL ||
+           mt_module_symbol(m, "MPI_Finalize") != NULL;
+}
+
 /* What an object is to us. An object that defines MPI functions is an MPI
- * library or a tool; one that defines only the Fortran or C++ names is a
+ * library or a tool, and the runtime of act mode counts as one; one that defines only the Fortran or C++ names is a
  * binding; Open MPI's plug-ins call MPI functions of their own. The program
  * itself is always the application. */
 static uint32_t mt_module_classify(const struct mt_module *m, bool program)
@@ -190,10 +205,8 @@ static uint32_t mt_module_classify(const struct mt_module *m, bool program)
     if (mt_module_skipped(file, mt_process.knobs.skip)) {
         return MPITRACE_MODULE_FLAG_SKIPPED;
     }
-    if (mt_module_symbol(m, "PMPI_Init") != NULL ||
-        mt_module_symbol(m, "MPI_Init") != NULL ||
-        mt_module_symbol(m, "MPI_Send") != NULL ||
-        mt_module_symbol(m, "MPI_Finalize") != NULL ||
+    if (mt_module_symbol(m, "PMPI_Init") != NULL || mt_module_defines(m) ||
+        mt_module_symbol(m, MT_ACT_START) != NULL ||
         mt_starts(file, "mca_") || mt_starts(file, "libmca_")) {
         return MPITRACE_MODULE_FLAG_MPI;
     }
@@ -234,7 +247,8 @@ static int mt_module_add(struct dl_phdr_info *info, size_t size, void *arg)
         } else if (p->p_type == PT_DYNAMIC) {
             m->dynamic = (const void *)at;
         } else if (p->p_type == PT_NOTE && m->build_id == NULL) {
-            mt_module_note(m, p);
+            m->build_id = mt_module_note((const uint8_t *)at, p->p_memsz,
+                                         &m->build_id_bytes);
         }
     }
     m->path = program ? mt_process_executable() : info->dlpi_name;
@@ -380,6 +394,72 @@ void *mt_module_own_symbol(uintptr_t address, const char *symbol)
 {
     const struct mt_module *m = mt_module_find(address);
     return m != NULL ? mt_module_symbol(m, symbol) : NULL;
+}
+
+const char *mt_module_path(uintptr_t address)
+{
+    const struct mt_module *m = mt_module_find(address);
+    return m != NULL ? m->path : "";
+}
+
+static void mt_hexadecimal(const uint8_t *bytes, uint32_t n, char *text,
+                           size_t size)
+{
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n && 2 * (size_t)i + 2 < size; i++) {
+        snprintf(text + 2 * (size_t)i, 3, "%02x", bytes[i]);
+    }
+}
+
+void mt_module_build_id(uintptr_t address, char *text, size_t size)
+{
+    const struct mt_module *m = mt_module_find(address);
+    bool known = m != NULL && m->build_id != NULL;
+    mt_hexadecimal(known ? m->build_id : NULL, known ? m->build_id_bytes : 0,
+                   text, size);
+}
+
+bool mt_module_file_build_id(const char *path, char *text, size_t size)
+{
+    ElfW(Ehdr) header;
+    ElfW(Phdr) p;
+    uint8_t notes[4096];
+    uint32_t bytes = 0;
+    const uint8_t *id = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool elf = fd >= 0 &&
+               pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+               memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+               header.e_phentsize == sizeof(p);
+    for (unsigned i = 0; elf && id == NULL && i < header.e_phnum; i++) {
+        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof(p));
+        if (pread(fd, &p, sizeof(p), at) != sizeof(p)) {
+            break;
+        }
+        if (p.p_type == PT_NOTE && p.p_filesz <= sizeof(notes) &&
+            pread(fd, notes, p.p_filesz, (off_t)p.p_offset) ==
+                (ssize_t)p.p_filesz) {
+            id = mt_module_note(notes, p.p_filesz, &bytes);
+        }
+    }
+    mt_hexadecimal(id, bytes, text, size);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return elf;
+}
+
+const char *mt_module_tool(uintptr_t library)
+{
+    const struct mt_module_list *list = mt_module_fresh();
+    for (unsigned i = 0; list != NULL && i < list->count; i++) {
+        const struct mt_module *m = &list->modules[i];
+        if (!m->self && m->flags == MPITRACE_MODULE_FLAG_MPI &&
+            (library < m->start || library >= m->end) && mt_module_defines(m)) {
+            return m->path;
+        }
+    }
+    return NULL;
 }
 
 void mt_module_each_symbol(uintptr_t address,

@@ -211,9 +211,20 @@ static struct mt_comm *mt_comm_known(uint64_t handle)
                : NULL;
 }
 
-/* Records a communicator. salt tells apart what made it (a tag, a string); an
- * intercommunicator's two sides have different parents, so theirs is left out
- * of the id. */
+/* What communicators have in common that were made alike: processes, way of
+ * making, and the same of their parent. One made anew in every iteration has
+ * the same each time, and the same on all members. An intercommunicator's two
+ * sides have different parents, so theirs is left out, as of the id. */
+static uint64_t mt_comm_kin(const struct mt_comm *c, uint32_t kind,
+                            uint32_t created_by, uint64_t salt, uint64_t parent)
+{
+    uint64_t base = mt_hash(c->group ^ mt_hash(salt)) ^
+                    mt_hash(((uint64_t)created_by << 32) | kind) ^
+                    (parent != 0 && c->inter == 0 ? mt_hash(parent + 1) : 0);
+    return base | (base == 0);
+}
+
+/* Records a communicator. salt tells apart what made it (a tag, a string). */
 static struct mt_comm *mt_comm_record(const struct mt_comm *fresh,
                                       uint64_t parent, uint32_t kind,
                                       uint32_t created_by, uint64_t salt,
@@ -227,10 +238,8 @@ static struct mt_comm *mt_comm_record(const struct mt_comm *fresh,
     const struct mt_comm *p = parent != 0 ? mt_comm_known(parent) : NULL;
     bool full = false;
     *c = *fresh;
-    uint64_t base = mt_hash(c->group ^ mt_hash(salt)) ^
-                    mt_hash(((uint64_t)created_by << 32) | kind) ^
-                    (p != NULL && c->inter == 0 ? mt_hash(p->id + 1) : 0);
-    base |= base == 0;
+    uint64_t base = mt_comm_kin(c, kind, created_by, salt, p != NULL ? p->id : 0);
+    c->kin = mt_comm_kin(c, kind, created_by, salt, p != NULL ? p->kin : 0);
     c->id = mt_hash(base + mt_id_earlier(base, &full));
     c->comparable = fresh->comparable != 0 && !full &&
                     (p == NULL || p->comparable != 0);

@@ -13,7 +13,8 @@
 struct mt_knobs {
     const char *mode, *quiet, *output, *segment_dir, *segment_bytes,
         *segment_bytes_max, *clock, *stack, *skip, *arrival, *reuse, *trace,
-        *trace_bytes, *job_id, *keep_segments;
+        *trace_bytes, *act_runtime, *act_wait, *act_policy, *act_rendezvous,
+        *act_secret, *memmon_socket, *job_id, *keep_segments;
 };
 
 struct mt_process {
@@ -47,10 +48,13 @@ void mt_knobs_warn_unknown(void);
 uint64_t mt_knob_bytes(const char *name, const char *text, uint64_t lowest,
                        uint64_t highest, uint64_t otherwise);
 
-/* attach.c: the MPI library behind us */
+/* attach.c: the MPI library behind us. Its functions, their PMPI_ names: */
+extern void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
 void *mt_attach(uint32_t id, bool by_pmpi_name);
 void *mt_attach_symbol(const char *name);
 void mt_attach_detach_all(void);
+void mt_attach_stand_ins(void *const *functions);
+void mt_attach_retreat(void);
 uint32_t mt_attach_count(void);
 void mt_attach_report_unknown(void);
 /* 1 if an MPI library is mapped and was initialised although no call of its
@@ -68,6 +72,15 @@ unsigned mt_library_count(void);
 const char *mt_module_provider(const char *symbol, void **value_p);
 /* The symbol as defined by the object that holds address, or NULL. */
 void *mt_module_own_symbol(uintptr_t address, const char *symbol);
+/* The path of the object that holds address, "" if it is not known. */
+const char *mt_module_path(uintptr_t address);
+/* The build id of that object in hexadecimal, "" if it has none. */
+void mt_module_build_id(uintptr_t address, char *text, size_t size);
+/* The same of a file; false: it cannot be read. */
+bool mt_module_file_build_id(const char *path, char *text, size_t size);
+/* The path of an object that defines MPI functions although it is neither the
+ * program nor the one that holds library, NULL if there is none. */
+const char *mt_module_tool(uintptr_t library);
 /* Every function that the object exports. */
 void mt_module_each_symbol(uintptr_t address,
                            void (*visit)(const char *name, void *arg),
@@ -157,6 +170,22 @@ bool mt_trace_spill(struct mt_shard *shard);
 /* messages.c */
 void mt_message_put(uint64_t message, uint64_t comm);
 uint64_t mt_message_take(uint64_t message);
+
+/* presence.c: what the ranks of a job know of each other before they talk. */
+enum mt_presence {
+    MT_PRESENCE_GO,
+    MT_PRESENCE_OBSERVE, /* so all were told; mpitrace run has said why */
+    MT_PRESENCE_ALONE,   /* no verdict was to be had; why_p says why */
+};
+enum { MT_WHY = 256 }; /* bytes of a reason */
+/* Reports this rank, and why it cannot act ("": it can), and waits for all. */
+enum mt_presence mt_presence_report(const char *policy, const char *runtime,
+                                    const char *refused, char *why);
+/* After GO: this rank has loaded the runtime, or could not. */
+enum mt_presence mt_presence_loaded(const char *refused, char *why);
+
+/* act.c: at the end of MPI_Init, on all ranks of MPI_COMM_WORLD. */
+void mt_act_begin(bool spawned);
 
 /* lifecycle.c */
 void mt_kill_switch(const char *why);

@@ -15,11 +15,11 @@ static void arrive(struct fixture *f, struct mt_comm *comm, uint32_t call,
 }
 
 static const struct mt_seg_arrival_class *class_of(const struct fixture *f,
-                                                   uint64_t comm, uint32_t call)
+                                                   uint64_t kin, uint32_t call)
 {
     for (unsigned i = 0; i < MT_ARRIVAL_CLASSES; i++) {
         const struct mt_seg_arrival_class *c = &f->class_rows[i];
-        if (c->comm_id == comm && c->call == call) {
+        if (c->kin == kin && c->call == call) {
             return c;
         }
     }
@@ -28,21 +28,22 @@ static const struct mt_seg_arrival_class *class_of(const struct fixture *f,
 
 /* The dumb twin: every instance of a class that reaches its level is there,
  * once, and no other. */
-static void check_class(const struct fixture *f, uint64_t comm, uint32_t call,
-                        uint32_t first, uint32_t step, uint32_t end)
+static void check_class(const struct fixture *f, const struct mt_comm *comm,
+                        uint32_t call, uint32_t first, uint32_t step,
+                        uint32_t end)
 {
-    const struct mt_seg_arrival_class *c = class_of(f, comm, call);
+    const struct mt_seg_arrival_class *c = class_of(f, comm->kin, call);
     uint32_t want = 0, got = 0;
     CHECK(c != NULL);
     CHECK_EQ(c->instances, (end - first + step - 1) / step);
     for (uint32_t s = first; s < end; s += step) {
-        want += mt_arrival_reaches(mt_arrival_hash(comm, s, 0), c->level);
+        want += mt_arrival_reaches(mt_arrival_hash(comm->id, s, 0), c->level);
     }
     for (uint32_t i = 0; i < f->arrivals.used; i++) {
         const struct mt_seg_arrival *r = &f->arrival_rows[i];
-        if (r->comm_id == comm && r->call == call) {
+        if (r->kin == comm->kin && r->call == call) {
             got++;
-            CHECK(mt_arrival_reaches(mt_arrival_hash(comm, r->sequence, 0),
+            CHECK(mt_arrival_reaches(mt_arrival_hash(comm->id, r->sequence, 0),
                                      c->level));
             CHECK_EQ(r->enter_ticks, r->sequence);
         }
@@ -67,10 +68,10 @@ static void test_rare(void)
         CHECK(s - paired <= s / 2 + 1000);
     }
     CHECK(fixture_pairs < 64);
-    CHECK_EQ(class_of(f, comm.id, 5)->kept, 100);
-    CHECK_EQ(class_of(f, comm.id, 5)->level, 0);
-    check_class(f, comm.id, 5, 7, 10000, 1000000);
-    const struct mt_seg_arrival_class *often = class_of(f, comm.id, 3);
+    CHECK_EQ(class_of(f, comm.kin, 5)->kept, 100);
+    CHECK_EQ(class_of(f, comm.kin, 5)->level, 0);
+    check_class(f, &comm, 5, 7, 10000, 1000000);
+    const struct mt_seg_arrival_class *often = class_of(f, comm.kin, 3);
     CHECK_EQ(often->instances, 999900);
     CHECK(often->kept > MT_ARRIVAL_ROWS / 8);
     CHECK_EQ(f->arrivals.reserved0 % 2, 0);
@@ -85,6 +86,7 @@ static void test_common(void)
     struct fixture *b = fixture_make(FIXTURE_SITES);
     struct mt_comm comm = fixture_comm, other = fixture_comm;
     other.id = 0x1234;
+    other.kin = 0x4321;
     fixture_extras(a);
     fixture_extras(b);
     for (uint32_t s = 0; s < 20000; s++) {
@@ -94,11 +96,11 @@ static void test_common(void)
             arrive(b, &other, 3, 5 * s + k);
         }
     }
-    check_class(a, comm.id, 3, 0, 1, 20000);
-    check_class(b, comm.id, 3, 0, 1, 20000);
-    check_class(b, other.id, 3, 0, 1, 100000);
-    uint32_t low = class_of(a, comm.id, 3)->level;
-    uint32_t high = class_of(b, comm.id, 3)->level;
+    check_class(a, &comm, 3, 0, 1, 20000);
+    check_class(b, &comm, 3, 0, 1, 20000);
+    check_class(b, &other, 3, 0, 1, 100000);
+    uint32_t low = class_of(a, comm.kin, 3)->level;
+    uint32_t high = class_of(b, comm.kin, 3)->level;
     CHECK(high > low);
     free(a);
     free(b);
@@ -113,6 +115,7 @@ static void test_classes(void)
     fixture_extras(f);
     for (uint32_t n = 0; n < 100; n++) {
         comm.id = 0x1000 + n;
+        comm.kin = 0x2000 + n;
         arrive(f, &comm, 3, 0);
         arrive(f, &comm, 3, 1);
     }
@@ -124,6 +127,35 @@ static void test_classes(void)
     CHECK(classes > MT_ARRIVAL_CLASSES * 7 / 8);
     CHECK_EQ(f->class_rows[MT_ARRIVAL_CLASSES].instances, 200 - 2 * classes);
     CHECK_EQ(f->arrivals.used, 2 * classes);
+    free(f);
+}
+
+/* A communicator made anew in every iteration: one class, sampled by the same
+ * rule, and none of it in the rest. */
+static void test_made_anew(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_comm comm = fixture_comm;
+    uint32_t want = 0;
+    fixture_extras(f);
+    for (uint32_t n = 0; n < 20000; n++) {
+        comm.id = 0x1000 + n;
+        arrive(f, &comm, 3, 0);
+        arrive(f, &comm, 3, 1);
+    }
+    const struct mt_seg_arrival_class *c = class_of(f, comm.kin, 3);
+    CHECK(c != NULL);
+    CHECK_EQ(c->instances, 40000);
+    CHECK_EQ(f->class_rows[MT_ARRIVAL_CLASSES].instances, 0);
+    for (uint32_t n = 0; n < 20000; n++) {
+        for (uint32_t s = 0; s < 2; s++) {
+            want += mt_arrival_reaches(mt_arrival_hash(0x1000 + n, s, 0),
+                                       c->level);
+        }
+    }
+    CHECK(want > MT_ARRIVAL_ROWS / 8);
+    CHECK_EQ(c->kept, want);
+    CHECK_EQ(f->arrivals.used, want);
     free(f);
 }
 
@@ -163,6 +195,7 @@ int main(void)
     test_rare();
     test_common();
     test_classes();
+    test_made_anew();
     test_left_out();
     return check_failures != 0;
 }

@@ -35,7 +35,8 @@ struct fixture {
 static struct mt_comm fixture_comm = {.handle = 77, .index = 1,
                                       .size = FIXTURE_RANKS,
                                       .peers = FIXTURE_RANKS, .identity = 1,
-                                      .id = 0x77, .comparable = 1};
+                                      .id = 0x77, .kin = 0x99,
+                                      .comparable = 1};
 static struct fixture *fixture_next;
 
 static inline enum mt_caller fixture_caller(uintptr_t address)

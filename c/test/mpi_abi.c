@@ -20,10 +20,41 @@ _Static_assert(MT_PROC_NULL == MPI_PROC_NULL, "MPI_PROC_NULL");
 _Static_assert(MT_ROOT == MPI_ROOT, "MPI_ROOT");
 _Static_assert(MT_UNDEFINED == MPI_UNDEFINED, "MPI_UNDEFINED");
 _Static_assert(MT_SUCCESS == MPI_SUCCESS, "MPI_SUCCESS");
+_Static_assert(MT_ERR_IN_STATUS == MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS");
+_Static_assert(MT_ERR_PENDING == MPI_ERR_PENDING, "MPI_ERR_PENDING");
 _Static_assert(MT_CART == MPI_CART, "MPI_CART");
 _Static_assert(MT_GRAPH == MPI_GRAPH, "MPI_GRAPH");
 _Static_assert(MT_DIST_GRAPH == MPI_DIST_GRAPH, "MPI_DIST_GRAPH");
 _Static_assert(MT_THREAD_MULTIPLE == MPI_THREAD_MULTIPLE, "thread level");
+_Static_assert(MT_ANY_TAG == MPI_ANY_TAG, "MPI_ANY_TAG");
+_Static_assert(MT_TAG_UB == MPI_TAG_UB, "MPI_TAG_UB");
+_Static_assert(MT_ORDER_C == MPI_ORDER_C, "MPI_ORDER_C");
+_Static_assert(MT_BSEND_OVERHEAD == MPI_BSEND_OVERHEAD, "MPI_BSEND_OVERHEAD");
+_Static_assert(MT_ERR_BUFFER == MPI_ERR_BUFFER, "MPI_ERR_BUFFER");
+_Static_assert(MT_ERR_TRUNCATE == MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE");
+_Static_assert(MT_ERR_OTHER == MPI_ERR_OTHER, "MPI_ERR_OTHER");
+_Static_assert(MT_ERR_IN_STATUS == MPI_ERR_IN_STATUS, "MPI_ERR_IN_STATUS");
+_Static_assert(MT_ERR_PENDING == MPI_ERR_PENDING, "MPI_ERR_PENDING");
+_Static_assert(MT_ERR_REQUEST == MPI_ERR_REQUEST, "MPI_ERR_REQUEST");
+_Static_assert(MT_ERR_NO_MEM == MPI_ERR_NO_MEM, "MPI_ERR_NO_MEM");
+#define SAME_COMBINER(name)                                                  \
+    _Static_assert((int)MT_COMBINER_##name == (int)MPI_COMBINER_##name, #name)
+SAME_COMBINER(NAMED);
+SAME_COMBINER(DUP);
+SAME_COMBINER(CONTIGUOUS);
+SAME_COMBINER(VECTOR);
+SAME_COMBINER(HVECTOR);
+SAME_COMBINER(INDEXED);
+SAME_COMBINER(HINDEXED);
+SAME_COMBINER(INDEXED_BLOCK);
+SAME_COMBINER(STRUCT);
+SAME_COMBINER(SUBARRAY);
+SAME_COMBINER(DARRAY);
+SAME_COMBINER(F90_REAL);
+SAME_COMBINER(F90_COMPLEX);
+SAME_COMBINER(F90_INTEGER);
+SAME_COMBINER(RESIZED);
+SAME_COMBINER(HINDEXED_BLOCK);
 _Static_assert(sizeof(MT_Status) == sizeof(MPI_Status), "MPI_Status");
 _Static_assert(offsetof(MT_Status, source) == offsetof(MPI_Status, MPI_SOURCE),
                "MPI_SOURCE");
@@ -65,6 +96,16 @@ static void check_status(MPI_Count bytes, int cancelled)
     CHECK(mt_status_bytes((MT_Status *)(void *)&status) == bytes);
     CHECK((mt_status_cancelled((MT_Status *)(void *)&status) != 0) ==
           (cancelled != 0));
+
+    MPI_Status set;
+    MPI_Count got = 0;
+    int flag = 2;
+    memset(&set, 0x5a, sizeof(set));
+    mt_status_set((MT_Status *)(void *)&set, 3, 4, (uint64_t)bytes, cancelled);
+    MPI_Get_elements_x(&set, MPI_BYTE, &got);
+    MPI_Test_cancelled(&set, &flag);
+    CHECK(set.MPI_SOURCE == 3 && set.MPI_TAG == 4 && got == bytes);
+    CHECK((flag != 0) == (cancelled != 0));
 }
 
 int main(int argc, char **argv)
@@ -80,6 +121,11 @@ int main(int argc, char **argv)
     CHECK(MT_REQUEST_NULL == MPI_REQUEST_NULL);
     CHECK(MT_MESSAGE_NO_PROC == MPI_MESSAGE_NO_PROC);
     CHECK(MT_DATATYPE_NULL == MPI_DATATYPE_NULL);
+    CHECK(MT_MESSAGE_NULL == MPI_MESSAGE_NULL);
+    CHECK(MT_BYTE == MPI_BYTE);
+    CHECK(MT_INT64 == MPI_INT64_T);
+    CHECK(MT_MAX == MPI_MAX);
+    CHECK(MT_ERRORS_RETURN == MPI_ERRORS_RETURN);
 #endif
     check_status(0, 0);
     check_status(12345, 0);

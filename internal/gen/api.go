@@ -148,6 +148,7 @@ func (a *api) emit(out output) {
 	out["c/gen/exports.map"] = a.emitExports()
 	out["c/gen/wrappers.gen.c"] = a.emitWrappers()
 	out["c/gen/names.gen.c"] = a.emitNames()
+	out["c/gen/types.gen.h"] = a.emitTypes()
 	out["c/test/prototypes.gen.h"] = a.emitPrototypes()
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -314,6 +315,21 @@ func (a *api) emitPrototypes() []byte {
 		}
 		fmt.Fprintf(&b, "#if defined(HAVE_%s)\n%s %s(%s);\n#endif\n", c.Name, c.Returns, c.Name, list)
 	}
+	return b.Bytes()
+}
+
+// emitTypes writes the type of every function, in the ABI that the file which
+// includes it is compiled for.
+func (a *api) emitTypes() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "/* %s */\n/* The types of MPI's functions. Include after ../abi/abi.h. */\n#ifndef MPITRACE_TYPES_GEN_H\n#define MPITRACE_TYPES_GEN_H\n\n", notice)
+	for _, c := range a.calls {
+		if slices.ContainsFunc(c.Args, argument.variadic) {
+			continue
+		}
+		fmt.Fprintf(&b, "typedef %s mt_fn_%s(%s);\n", abiType(c.Returns), strings.TrimPrefix(c.Name, "MPI_"), c.params(false))
+	}
+	b.WriteString("\n#endif\n")
 	return b.Bytes()
 }
 

@@ -90,5 +90,10 @@ func generate(dir string) (output, error) {
 		return nil, err
 	}
 	metrics.emit(out)
+	policy, err := readPolicy(filepath.Join(dir, "policy.json"))
+	if err != nil {
+		return nil, err
+	}
+	policy.emit(out)
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,8 @@ type gate struct {
 	mpi          mpijob.MPI
 	build        string        // built suite
 	preload      []string      // libraries of the ranks; the shim is the first one
-	shimmed      bool          // the shim is among them
+	shimmed      bool          // the shim is among them, or brought by act
+	act          []string      // mpitrace run --act, up to where the result goes; empty: no act mode
 	reporter     string        // mpitrace command that must read each result; empty: not checked
 	scratch      string        // for results; emptied after each test
 	timeout      time.Duration // of one test
@@ -73,8 +75,11 @@ func (g *gate) once(t suiteTest) error {
 		return fmt.Errorf("empty %s: %w", g.scratch, err)
 	}
 	result := filepath.Join(g.scratch, "result")
-	env := t.Env
-	if g.shimmed {
+	env, before := t.Env, []string(nil)
+	switch {
+	case g.act != nil:
+		before = append(slices.Clone(g.act), result, "--")
+	case g.shimmed:
 		env = append([]string{
 			"MPITRACE_OUTPUT=" + result,
 			"MPITRACE_SEGMENT_DIR=" + filepath.Join(g.scratch, "segments"),
@@ -85,7 +90,7 @@ func (g *gate) once(t suiteTest) error {
 	}
 	out, err := mpijob.Run(mpijob.Job{
 		MPI: g.mpi, Ranks: t.Ranks, Argv: append([]string{"./" + t.Prog}, t.Args...),
-		Dir: dir, Preload: g.preload, Env: env, Timeout: g.timeout,
+		Dir: dir, Preload: g.preload, Env: env, Before: before, Timeout: g.timeout,
 	})
 	if err != nil {
 		return err

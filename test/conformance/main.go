@@ -1,8 +1,9 @@
-// Command conformance runs the test suite of MPICH with the shim preloaded,
-// on every MPI that is installed:
+// Command conformance runs the test suite of MPICH with the shim preloaded, or in
+// act mode, on every MPI that is installed:
 //
 //	go run ./test/conformance                  everything on the native pass lists
 //	go run ./test/conformance --subset         the part named in subset.txt
+//	go run ./test/conformance --act            the same in act mode
 //	go run ./test/conformance --native         writes the pass lists anew, without the shim
 //
 // The suite comes from Debian's source package and is kept, built, in
@@ -34,6 +35,7 @@ var suiteDirs = []string{
 type options struct {
 	mpis                  []mpijob.MPI
 	subset, native, check bool
+	act                   bool
 	buildOnly, verbose    bool
 	shim, reporter        string
 	only                  *regexp.Regexp
@@ -74,6 +76,7 @@ func parseFlags() (options, error) {
 	only := flag.String("run", "", "only tests whose name matches this regular expression")
 	flag.BoolVar(&opt.subset, "subset", false, "only the tests named in subset.txt")
 	flag.BoolVar(&opt.native, "native", false, "run without the shim and write the pass lists")
+	flag.BoolVar(&opt.act, "act", false, "run in act mode (mpitrace run --act); with --native refused")
 	flag.BoolVar(&opt.check, "check-results", false, "also read each result with mpitrace report --json")
 	flag.BoolVar(&opt.buildOnly, "build-only", false, "fetch and build, run nothing")
 	flag.BoolVar(&opt.verbose, "v", false, "name each test as it ends")
@@ -90,6 +93,9 @@ func parseFlags() (options, error) {
 	var err error
 	if opt.mpis, err = mpijob.Parse(*mpis); err != nil {
 		return opt, err
+	}
+	if opt.act && opt.native {
+		return opt, fmt.Errorf("--act and --native exclude each other")
 	}
 	if opt.only, err = regexp.Compile(*only); err != nil {
 		return opt, fmt.Errorf("--run: %w", err)
@@ -132,7 +138,7 @@ func (opt *options) complete() error {
 }
 
 func (opt *options) checkProducts() error {
-	needed := map[string]bool{opt.shim: !opt.native && !opt.buildOnly, opt.reporter: opt.check}
+	needed := map[string]bool{opt.shim: !opt.native && !opt.buildOnly, opt.reporter: opt.check || opt.act}
 	for path, wanted := range needed {
 		if !wanted {
 			continue
@@ -188,7 +194,11 @@ func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
 		return nil, err
 	}
 	g := &gate{mpi: mpi, build: build, preload: preload, timeout: opt.timeout}
-	if !opt.native {
+	switch {
+	case opt.act:
+		g.shimmed = true
+		g.act = []string{opt.reporter, "run", "--act", "--shim", opt.shim, "--output"}
+	case !opt.native:
 		g.shimmed = true
 		g.preload = append([]string{opt.shim}, preload...)
 	}

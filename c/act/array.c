@@ -1,0 +1,376 @@
+/* array.c: the end of several requests, ours and the library's in any mixture.
+ * The library is shown a copy of the array with MPI_REQUEST_NULL in the places of
+ * ours; without an active request of ours it is given the call as it is. */
+#include <stdlib.h>
+
+#include "act.h"
+
+enum { MT_ACT_FEW = 64 };
+
+/* An array of requests, sorted by whose they are. */
+struct mt_act_array {
+    int count, ours, natives;
+    MT_Request *handles; /* the application's */
+    MT_Request *copy;    /* of the library's; NULL: there are none */
+    MT_Request few[MT_ACT_FEW];
+};
+
+static struct mt_act_request *active(MT_Request handle)
+{
+    struct mt_act_request *request = mt_act_request_find(handle);
+    return request != NULL && request->active ? request : NULL;
+}
+
+/* Without it nobody could wait for the library's requests. */
+static MT_Request *copy_room(int count)
+{
+    MT_Request *copy = malloc((size_t)count * sizeof(MT_Request));
+    if (copy == NULL) {
+        mt_act.host->say(false, "no memory to wait for an array of requests");
+        MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
+    }
+    return copy;
+}
+
+/* False: none is ours. */
+static bool array_begin(struct mt_act_array *array, int count,
+                        MT_Request *handles)
+{
+    array->count = count;
+    array->ours = 0;
+    array->natives = 0;
+    array->handles = handles;
+    array->copy = NULL;
+    for (int i = 0; handles != NULL && i < count; i++) {
+        if (active(handles[i]) != NULL) {
+            array->ours++;
+        } else if (handles[i] != MT_REQUEST_NULL) {
+            array->natives++;
+        }
+    }
+    if (array->ours == 0) {
+        return false;
+    }
+    if (mt_unlikely(array->natives > 0)) {
+        array->copy = count <= MT_ACT_FEW ? array->few : copy_room(count);
+    }
+    for (int i = 0; array->copy != NULL && i < count; i++) {
+        array->copy[i] =
+            active(handles[i]) != NULL ? MT_REQUEST_NULL : handles[i];
+    }
+    return true;
+}
+
+static void array_end(struct mt_act_array *array)
+{
+    if (array->copy != NULL && array->copy != array->few) {
+        free(array->copy);
+    }
+}
+
+/* The library has ended some of its own. */
+static void array_copy_back(struct mt_act_array *array)
+{
+    for (int i = 0; i < array->count; i++) {
+        if (active(array->handles[i]) == NULL) {
+            array->handles[i] = array->copy[i];
+        }
+    }
+}
+
+/* The first of ours that is done, from an index on; -1: none. */
+static int array_next(const struct mt_act_array *array, int first)
+{
+    for (int i = first; i < array->count; i++) {
+        const struct mt_act_request *request = active(array->handles[i]);
+        if (request != NULL && mt_act_request_done(request)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static bool array_done(const struct mt_act_array *array)
+{
+    for (int i = 0; i < array->count; i++) {
+        const struct mt_act_request *request = active(array->handles[i]);
+        if (request != NULL && !mt_act_request_done(request)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static MT_Status *status_at(MT_Status *statuses, int i)
+{
+    return statuses == MT_STATUS_IGNORE ? statuses : statuses + i;
+}
+
+static void error_at(MT_Status *statuses, int i, int error)
+{
+    if (statuses != MT_STATUS_IGNORE) {
+        statuses[i].error = error;
+    }
+}
+
+/* Of an entry that is null or inactive. */
+static void status_empty(MT_Status *status)
+{
+    mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, 0);
+    if (MT_ABI_OPENMPI) {
+        status->error = MT_SUCCESS; /* MPICH leaves it as it was */
+    }
+}
+
+/* The first error of a call: all its statuses have an error then. */
+static void errors_begin(MT_Status *statuses, int count)
+{
+    for (int i = 0; i < count; i++) {
+        error_at(statuses, i, MT_SUCCESS);
+    }
+}
+
+/* Ends all of ours, and those that are null or inactive; failed_p is the
+ * communicator of the first that failed, NULL before. native: what the library
+ * said of its own. */
+static void complete_ours(struct mt_act_array *array, MT_Status *statuses,
+                          int native, const struct mt_act_comm **failed_p)
+{
+    for (int i = 0; i < array->count; i++) {
+        struct mt_act_request *request = active(array->handles[i]);
+        if (request == NULL) {
+            if (array->copy == NULL && statuses != MT_STATUS_IGNORE) {
+                status_empty(&statuses[i]);
+            }
+            continue;
+        }
+        const struct mt_act_comm *comm = request->comm;
+        int error = mt_act_complete(request, &array->handles[i],
+                                    status_at(statuses, i));
+        if (mt_unlikely(error != MT_SUCCESS && *failed_p == NULL)) {
+            *failed_p = comm;
+            if (native == MT_SUCCESS) {
+                errors_begin(statuses, array->count);
+            }
+        }
+        error_at(statuses, i, error);
+    }
+}
+
+/* What a call on several requests returns. */
+static int array_result(const struct mt_act_comm *failed, int native)
+{
+    return failed != NULL ? mt_act_error(failed, MT_ERR_IN_STATUS) : native;
+}
+
+static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
+{
+    struct mt_act_array array;
+    const struct mt_act_comm *failed = NULL;
+    int native = MT_SUCCESS;
+    if (!mt_act_status_right(statuses) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Waitall)(count, handles, statuses);
+    }
+    struct mt_act_wait wait = {0};
+    while (!array_done(&array)) {
+        mt_act_turn(&wait);
+    }
+    if (array.copy != NULL) {
+        /* Before ours, which are then written over its empty places. */
+        native = MT_PMPI(Waitall)(count, array.copy, statuses);
+        array_copy_back(&array);
+    }
+    complete_ours(&array, statuses, native, &failed);
+    array_end(&array);
+    return array_result(failed, native);
+}
+
+static int Testall(int count, MT_Request *handles, int *flag,
+                   MT_Status *statuses)
+{
+    struct mt_act_array array;
+    const struct mt_act_comm *failed = NULL;
+    int native = MT_SUCCESS;
+    if (flag == NULL || !mt_act_status_right(statuses) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Testall)(count, handles, flag, statuses);
+    }
+    *flag = array_done(&array);
+    if (*flag == 0) {
+        mt_act_poll();
+        *flag = array_done(&array);
+    }
+    if (*flag != 0 && array.copy != NULL) {
+        native = MT_PMPI(Testall)(count, array.copy, flag, statuses);
+        array_copy_back(&array);
+    }
+    if (*flag != 0) {
+        complete_ours(&array, statuses, native, &failed);
+    }
+    array_end(&array);
+    return array_result(failed, native);
+}
+
+/* One of ours that is done. True: *rc_p is the result. */
+static bool any_ours(struct mt_act_array *array, int *index, MT_Status *status,
+                     int *rc_p)
+{
+    int i = array_next(array, 0);
+    if (i < 0) {
+        return false;
+    }
+    struct mt_act_request *request = active(array->handles[i]);
+    const struct mt_act_comm *comm = request->comm;
+    int error = mt_act_complete(request, &array->handles[i], status);
+    *index = i;
+    *rc_p = mt_act_error(comm, error);
+    return true;
+}
+
+/* The same of the library's. */
+static bool any_native(struct mt_act_array *array, int *index,
+                       MT_Status *status, int *rc_p)
+{
+    int flag = 0;
+    if (array->copy == NULL) {
+        return false;
+    }
+    *rc_p =
+        MT_PMPI(Testany)(array->count, array->copy, index, &flag, status);
+    array_copy_back(array);
+    return *rc_p != MT_SUCCESS || (flag != 0 && *index != MT_UNDEFINED);
+}
+
+/* One that is done, of either. Who was not served last is looked at first, so
+ * that neither starves where the other always has one. */
+static bool any_done(struct mt_act_array *array, int *index, MT_Status *status,
+                     int *rc_p)
+{
+    static _Thread_local bool native_first;
+    if (native_first && any_native(array, index, status, rc_p)) {
+        native_first = false;
+        return true;
+    }
+    if (any_ours(array, index, status, rc_p)) {
+        native_first = true;
+        return true;
+    }
+    return !native_first && any_native(array, index, status, rc_p);
+}
+
+static int Waitany(int count, MT_Request *handles, int *index,
+                   MT_Status *status)
+{
+    struct mt_act_array array;
+    struct mt_act_wait wait = {0};
+    int rc;
+    if (index == NULL || !mt_act_status_right(status) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Waitany)(count, handles, index, status);
+    }
+    while (!any_done(&array, index, status, &rc)) {
+        mt_act_turn(&wait);
+    }
+    array_end(&array);
+    return rc;
+}
+
+static int Testany(int count, MT_Request *handles, int *index, int *flag,
+                   MT_Status *status)
+{
+    struct mt_act_array array;
+    int rc;
+    if (index == NULL || flag == NULL || !mt_act_status_right(status) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Testany)(count, handles, index, flag, status);
+    }
+    *flag = any_done(&array, index, status, &rc);
+    if (*flag == 0) {
+        mt_act_poll();
+        *flag = any_done(&array, index, status, &rc);
+    }
+    if (*flag == 0) {
+        *index = MT_UNDEFINED;
+        rc = MT_SUCCESS;
+    }
+    array_end(&array);
+    return rc;
+}
+
+/* All that are done now: first the library's, then ours behind them. */
+static int some_done(struct mt_act_array *array, int *outcount, int *indices,
+                     MT_Status *statuses)
+{
+    const struct mt_act_comm *failed = NULL;
+    int native = MT_SUCCESS, n = 0;
+    if (array->copy != NULL) {
+        native = MT_PMPI(Testsome)(array->count, array->copy, &n, indices,
+                                   statuses);
+        array_copy_back(array);
+        n = n == MT_UNDEFINED ? 0 : n;
+    }
+    for (int i = array_next(array, 0); i >= 0; i = array_next(array, i + 1)) {
+        struct mt_act_request *request = active(array->handles[i]);
+        const struct mt_act_comm *comm = request->comm;
+        int error = mt_act_complete(request, &array->handles[i],
+                                    status_at(statuses, n));
+        if (mt_unlikely(error != MT_SUCCESS && failed == NULL)) {
+            failed = comm;
+            if (native == MT_SUCCESS) {
+                errors_begin(statuses, n);
+            }
+        }
+        error_at(statuses, n, error);
+        indices[n++] = i;
+    }
+    *outcount = n;
+    return array_result(failed, native);
+}
+
+static int Waitsome(int count, MT_Request *handles, int *outcount, int *indices,
+                    MT_Status *statuses)
+{
+    struct mt_act_array array;
+    struct mt_act_wait wait = {0};
+    if (outcount == NULL || indices == NULL ||
+        !mt_act_status_right(statuses) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Waitsome)(count, handles, outcount, indices, statuses);
+    }
+    int rc = some_done(&array, outcount, indices, statuses);
+    while (*outcount == 0 && rc == MT_SUCCESS) {
+        mt_act_turn(&wait);
+        rc = some_done(&array, outcount, indices, statuses);
+    }
+    array_end(&array);
+    return rc;
+}
+
+static int Testsome(int count, MT_Request *handles, int *outcount, int *indices,
+                    MT_Status *statuses)
+{
+    struct mt_act_array array;
+    if (outcount == NULL || indices == NULL ||
+        !mt_act_status_right(statuses) ||
+        !array_begin(&array, count, handles)) {
+        return MT_PMPI(Testsome)(count, handles, outcount, indices, statuses);
+    }
+    int rc = some_done(&array, outcount, indices, statuses);
+    if (*outcount == 0 && rc == MT_SUCCESS) {
+        mt_act_poll();
+        rc = some_done(&array, outcount, indices, statuses);
+    }
+    array_end(&array);
+    return rc;
+}
+
+void mt_act_array_functions(struct mt_act_functions *functions)
+{
+    MT_ACT_TAKE(functions, Waitall);
+    MT_ACT_TAKE(functions, Testall);
+    MT_ACT_TAKE(functions, Waitany);
+    MT_ACT_TAKE(functions, Testany);
+    MT_ACT_TAKE(functions, Waitsome);
+    MT_ACT_TAKE(functions, Testsome);
+}

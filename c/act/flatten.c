@@ -1,0 +1,311 @@
+/* flatten.c: what a datatype is made of, asked of the library by envelope and
+ * contents (MPI 4.1, 5.1.13), into blocks in the order in which a message
+ * carries them. What it does not know, or what has too many blocks, stays with
+ * the library (MT_ACT_NATIVE); so does a result that has not the size that the
+ * library gives. Cold: once for each datatype. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "act.h"
+
+enum { MT_ACT_BLOCKS_MAX = 65536, MT_ACT_DIMENSIONS = 16 };
+
+struct mt_act_pieces {
+    struct mt_block *blocks;
+    uint32_t count, room;
+    int64_t extent;
+    bool unknown; /* or no memory */
+};
+
+/* What the library says of how a type was made. */
+struct mt_act_contents {
+    int combiner;
+    int *integers;
+    MT_Aint *addresses;
+    MT_Datatype *types;
+    int integer_count, address_count, type_count;
+};
+
+static void describe(MT_Datatype handle, struct mt_act_pieces *out);
+
+static void add(struct mt_act_pieces *out, int64_t offset, uint64_t bytes)
+{
+    if (bytes == 0 || out->unknown) {
+        return;
+    }
+    struct mt_block *last = out->blocks + out->count - 1;
+    if (out->count > 0 && last->offset + (int64_t)last->bytes == offset) {
+        last->bytes += bytes;
+        return;
+    }
+    if (out->count == out->room) {
+        uint32_t room = out->room == 0 ? 16 : 2 * out->room;
+        struct mt_block *blocks =
+            room <= MT_ACT_BLOCKS_MAX
+                ? realloc(out->blocks, room * sizeof(*blocks))
+                : NULL;
+        if (blocks == NULL) {
+            out->unknown = true;
+            return;
+        }
+        out->blocks = blocks;
+        out->room = room;
+    }
+    out->blocks[out->count++] = (struct mt_block){offset, bytes};
+}
+
+/* n elements of child behind each other, from at. */
+static void append(struct mt_act_pieces *out, const struct mt_act_pieces *child,
+                   int64_t n, int64_t at)
+{
+    if (child->count == 1 &&
+        (int64_t)child->blocks[0].bytes == child->extent && n > 0) {
+        add(out, at + child->blocks[0].offset,
+            (uint64_t)n * child->blocks[0].bytes);
+        return;
+    }
+    for (int64_t i = 0; i < n && !out->unknown && child->count > 0; i++) {
+        for (uint32_t b = 0; b < child->count; b++) {
+            add(out, at + i * child->extent + child->blocks[b].offset,
+                child->blocks[b].bytes);
+        }
+    }
+}
+
+/* Of predefined types only one has a hole inside: short and int. */
+static void describe_named(MT_Datatype handle, struct mt_act_pieces *out)
+{
+    int size = 0;
+    MT_Aint lb = 0, extent = 0;
+    if (MT_PMPI(Type_size)(handle, &size) != MT_SUCCESS ||
+        MT_PMPI(Type_get_true_extent)(handle, &lb, &extent) != MT_SUCCESS) {
+        out->unknown = true;
+    } else if (size == extent) {
+        add(out, lb, (uint64_t)size);
+    } else if (size == 6 && extent == 8 && lb == 0) {
+        add(out, 0, 2);
+        add(out, 4, 4);
+    } else {
+        out->unknown = true;
+    }
+}
+
+static bool is_named(int combiner)
+{
+    return combiner == MT_COMBINER_NAMED || combiner == MT_COMBINER_F90_REAL ||
+           combiner == MT_COMBINER_F90_COMPLEX ||
+           combiner == MT_COMBINER_F90_INTEGER;
+}
+
+/* Rows of a part of an array: the dimension whose elements lie behind each other
+ * is the last one in C, the first in Fortran. */
+static void describe_subarray(const int *integers,
+                              const struct mt_act_pieces *child,
+                              struct mt_act_pieces *out)
+{
+    int n = integers[0];
+    const int *sizes = integers + 1, *part = sizes + n, *start = part + n;
+    bool c = start[n] == MT_ORDER_C;
+    int64_t stride[MT_ACT_DIMENSIONS], index[MT_ACT_DIMENSIONS] = {0};
+    int dimension[MT_ACT_DIMENSIONS]; /* from the innermost one on */
+    if (n < 1 || n > MT_ACT_DIMENSIONS) {
+        out->unknown = true;
+        return;
+    }
+    int64_t elements = 1;
+    for (int i = 0; i < n; i++) {
+        dimension[i] = c ? n - 1 - i : i;
+        stride[i] = elements;
+        elements *= sizes[dimension[i]];
+    }
+    int i = 0;
+    while (i < n && !out->unknown) {
+        int64_t at = 0;
+        for (int d = 0; d < n; d++) {
+            at += (index[d] + start[dimension[d]]) * stride[d];
+        }
+        append(out, child, part[dimension[0]], at * child->extent);
+        for (i = 1; i < n && ++index[i] == part[dimension[i]]; i++) {
+            index[i] = 0;
+        }
+    }
+}
+
+static void describe_struct(const struct mt_act_contents *c,
+                            struct mt_act_pieces *out)
+{
+    for (int i = 0; i < c->integers[0] && !out->unknown; i++) {
+        struct mt_act_pieces child = {0};
+        describe(c->types[i], &child);
+        out->unknown = out->unknown || child.unknown;
+        append(out, &child, c->integers[1 + i], c->addresses[i]);
+        free(child.blocks);
+    }
+}
+
+/* Where block i of a type with one element type lies, and how long it is. */
+static bool block_of(const struct mt_act_contents *c, int i, int64_t extent,
+                     int64_t *length_p, int64_t *at_p)
+{
+    const int *integers = c->integers;
+    switch (c->combiner) {
+    case MT_COMBINER_VECTOR:
+        *length_p = integers[1];
+        *at_p = i * extent * integers[2];
+        return true;
+    case MT_COMBINER_HVECTOR:
+        *length_p = integers[1];
+        *at_p = i * c->addresses[0];
+        return true;
+    case MT_COMBINER_INDEXED:
+        *length_p = integers[1 + i];
+        *at_p = extent * integers[1 + integers[0] + i];
+        return true;
+    case MT_COMBINER_HINDEXED:
+        *length_p = integers[1 + i];
+        *at_p = c->addresses[i];
+        return true;
+    case MT_COMBINER_INDEXED_BLOCK:
+        *length_p = integers[1];
+        *at_p = extent * integers[2 + i];
+        return true;
+    case MT_COMBINER_HINDEXED_BLOCK:
+        *length_p = integers[1];
+        *at_p = c->addresses[i];
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void describe_made(const struct mt_act_contents *c,
+                          struct mt_act_pieces *out)
+{
+    struct mt_act_pieces child = {0};
+    if (c->combiner == MT_COMBINER_STRUCT) {
+        describe_struct(c, out);
+        return;
+    }
+    if (c->type_count != 1) {
+        out->unknown = true;
+        return;
+    }
+    describe(c->types[0], &child);
+    out->unknown = out->unknown || child.unknown;
+    if (c->combiner == MT_COMBINER_DUP || c->combiner == MT_COMBINER_RESIZED) {
+        append(out, &child, 1, 0);
+    } else if (c->combiner == MT_COMBINER_CONTIGUOUS) {
+        append(out, &child, c->integers[0], 0);
+    } else if (c->combiner == MT_COMBINER_SUBARRAY) {
+        describe_subarray(c->integers, &child, out);
+    } else {
+        int64_t length = 0, at = 0;
+        out->unknown = out->unknown || !block_of(c, 0, 0, &length, &at);
+        for (int i = 0; i < c->integers[0] && !out->unknown; i++) {
+            block_of(c, i, child.extent, &length, &at);
+            append(out, &child, length, at);
+        }
+    }
+    free(child.blocks);
+}
+
+/* The handles that the library gave out with the contents are ours to free. */
+static void give_back(struct mt_act_contents *c)
+{
+    for (int i = 0; i < c->type_count; i++) {
+        int integers, addresses, types, combiner;
+        if (MT_PMPI(Type_get_envelope)(c->types[i], &integers, &addresses,
+                                       &types, &combiner) == MT_SUCCESS &&
+            !is_named(combiner)) {
+            MT_PMPI(Type_free)(&c->types[i]);
+        }
+    }
+}
+
+/* Types made by large-count functions are unknown: their contents have another
+ * form. */
+static bool envelope(MT_Datatype handle, struct mt_act_contents *c)
+{
+    if (MT_PMPI_c(Type_get_envelope) != NULL) {
+        MT_Count integers, addresses, counts = 0, types;
+        if (MT_PMPI_c(Type_get_envelope)(handle, &integers, &addresses, &counts,
+                                         &types, &c->combiner) != MT_SUCCESS ||
+            counts > 0) {
+            return false;
+        }
+    }
+    return MT_PMPI(Type_get_envelope)(handle, &c->integer_count,
+                                      &c->address_count, &c->type_count,
+                                      &c->combiner) == MT_SUCCESS;
+}
+
+static void describe(MT_Datatype handle, struct mt_act_pieces *out)
+{
+    struct mt_act_contents c = {0};
+    MT_Aint lb = 0, extent = 0;
+    if (!envelope(handle, &c) ||
+        MT_PMPI(Type_get_extent)(handle, &lb, &extent) != MT_SUCCESS) {
+        out->unknown = true;
+        return;
+    }
+    out->extent = extent;
+    if (is_named(c.combiner)) {
+        describe_named(handle, out);
+        return;
+    }
+    c.integers = calloc((size_t)c.integer_count + 1, sizeof(int));
+    c.addresses = calloc((size_t)c.address_count + 1, sizeof(MT_Aint));
+    c.types = calloc((size_t)c.type_count + 1, sizeof(MT_Datatype));
+    if (c.integers == NULL || c.addresses == NULL || c.types == NULL ||
+        MT_PMPI(Type_get_contents)(handle, c.integer_count, c.address_count,
+                                   c.type_count, c.integers, c.addresses,
+                                   c.types) != MT_SUCCESS) {
+        out->unknown = true;
+    } else {
+        describe_made(&c, out);
+        give_back(&c);
+    }
+    free(c.integers);
+    free(c.addresses);
+    free(c.types);
+}
+
+static bool size_of(MT_Datatype handle, uint64_t *size_p)
+{
+    MT_Count size = 0;
+    bool known =
+        MT_PMPI(Type_size_x)(handle, &size) == MT_SUCCESS && size >= 0;
+    *size_p = (uint64_t)size;
+    return known;
+}
+
+void mt_act_flatten(MT_Datatype handle, struct mt_act_type *type)
+{
+    struct mt_act_pieces pieces = {0};
+    int integers, addresses, types, combiner = 0;
+    uint64_t sum = 0, size = 0;
+    describe(handle, &pieces);
+    for (uint32_t i = 0; i < pieces.count; i++) {
+        sum += pieces.blocks[i].bytes;
+    }
+    bool sized = size_of(handle, &size);
+    MT_PMPI(Type_get_envelope)(handle, &integers, &addresses, &types,
+                               &combiner);
+    type->named = combiner == MT_COMBINER_NAMED;
+    type->layout.extent = pieces.extent;
+    type->layout.size = size;
+    if (pieces.unknown || !sized || sum != size) {
+        free(pieces.blocks);
+        type->shape = MT_ACT_NATIVE;
+    } else if (pieces.count == 0 ||
+               (pieces.count == 1 && (int64_t)sum == pieces.extent)) {
+        type->shape = MT_ACT_PLAIN;
+        type->offset = pieces.count == 0 ? 0 : pieces.blocks[0].offset;
+        free(pieces.blocks);
+    } else {
+        type->shape = MT_ACT_BLOCKS;
+        type->blocks = pieces.blocks;
+        type->layout.blocks = pieces.blocks;
+        type->layout.block_count = pieces.count;
+    }
+}

@@ -1,0 +1,179 @@
+/* operation.c: from what the application says of a message to what the engine
+ * wants, and back: ranks and tags, memory, errors. */
+#include <stdlib.h>
+
+#include "act.h"
+
+bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m,
+                  enum mt_act_use use, struct mt_act_type **type_p)
+{
+    bool receives = use == MT_ACT_RECEIVES;
+    bool rank = (uint32_t)m->rank < (uint32_t)comm->size ||
+                (receives && m->rank == MT_ANY_SOURCE);
+    bool tag = (m->tag >= 0 && m->tag <= mt_act.tag_limit) ||
+               (receives && m->tag == MT_ANY_TAG);
+    if (mt_unlikely(!rank || !tag || m->count < 0)) {
+        return false;
+    }
+    struct mt_act_type *type = mt_act_type_find(m->datatype);
+    if (mt_unlikely(type == NULL)) {
+        return false;
+    }
+    if (mt_unlikely(m->buffer == NULL && m->count > 0 &&
+                    type->shape == MT_ACT_PLAIN && type->offset == 0 &&
+                    type->layout.size > 0)) {
+        mt_act_type_put(type);
+        return false;
+    }
+    *type_p = type;
+    return true;
+}
+
+/* Where the bytes lie. What is not needed while the message is under way is
+ * given back. Of MT_ACT_NATIVE: room for the packed bytes. */
+static bool describe(struct mt_act_operation *operation,
+                     struct mt_act_comm *comm, const struct mt_act_message *m,
+                     struct mt_act_type *type, struct mt_buffer *buffer_p)
+{
+    const struct mt_layout *layout = &type->layout;
+    operation->comm = comm;
+    operation->type = NULL;
+    operation->packed = NULL;
+    *buffer_p = (struct mt_buffer){
+        .address = m->buffer, .bytes = (uint64_t)m->count * layout->size};
+    if (mt_likely(type->shape == MT_ACT_PLAIN)) {
+        buffer_p->address = (char *)m->buffer + type->offset;
+    } else if (type->shape == MT_ACT_BLOCKS && m->count == 1 &&
+               layout->block_count == 1) {
+        buffer_p->address = (char *)m->buffer + layout->blocks[0].offset;
+    } else if (buffer_p->bytes > 0) {
+        operation->type = type;
+        operation->buffer = m->buffer;
+        if (type->shape == MT_ACT_BLOCKS) {
+            buffer_p->layout = layout;
+            return true;
+        }
+        operation->packed = malloc(buffer_p->bytes);
+        buffer_p->address = operation->packed;
+        return operation->packed != NULL;
+    }
+    mt_act_type_put(type);
+    return true;
+}
+
+static void release(struct mt_act_operation *operation)
+{
+    if (mt_unlikely(operation->type != NULL)) {
+        free(operation->packed);
+        mt_act_type_put(operation->type);
+        operation->type = NULL;
+        operation->packed = NULL;
+    }
+}
+
+static int started(struct mt_act_operation *operation, enum mt_status status)
+{
+    if (mt_unlikely(status != MT_OK)) {
+        release(operation);
+    }
+    return mt_act_error_of(status);
+}
+
+int mt_act_send(struct mt_act_operation *operation, struct mt_act_comm *comm,
+                const struct mt_act_message *m, struct mt_act_type *type,
+                enum mt_engine_mode mode)
+{
+    struct mt_buffer buffer;
+    operation->receive = false;
+    if (!describe(operation, comm, m, type, &buffer)) {
+        return started(operation, MT_ENOMEM);
+    }
+    if (mt_unlikely(operation->packed != NULL) &&
+        !mt_act_type_pack(type, m->buffer, m->count, operation->packed)) {
+        return started(operation, MT_EINVAL);
+    }
+    return started(operation,
+                   mt_engine_send(comm->context, &operation->engine, m->rank,
+                                  m->tag, mode, &buffer));
+}
+
+int mt_act_send_bytes(struct mt_act_operation *operation,
+                      struct mt_act_comm *comm, int32_t rank, int32_t tag,
+                      enum mt_engine_mode mode, void *address, uint64_t bytes)
+{
+    struct mt_buffer buffer = {.address = address, .bytes = bytes};
+    operation->receive = false;
+    operation->comm = comm;
+    operation->type = NULL;
+    operation->packed = NULL;
+    return started(operation, mt_engine_send(comm->context, &operation->engine,
+                                             rank, tag, mode, &buffer));
+}
+
+int mt_act_receive(struct mt_act_operation *operation, struct mt_act_comm *comm,
+                   const struct mt_act_message *m, struct mt_act_type *type)
+{
+    struct mt_buffer buffer;
+    operation->receive = true;
+    if (!describe(operation, comm, m, type, &buffer)) {
+        return started(operation, MT_ENOMEM);
+    }
+    int32_t source = m->rank == MT_ANY_SOURCE ? MT_ENGINE_ANY : m->rank;
+    int32_t tag = m->tag == MT_ANY_TAG ? MT_ENGINE_ANY : m->tag;
+    return started(operation,
+                   mt_engine_receive(comm->context, &operation->engine, source,
+                                     tag, &buffer));
+}
+
+int mt_act_receive_message(struct mt_act_operation *operation,
+                           struct mt_act_comm *comm,
+                           const struct mt_act_message *m,
+                           struct mt_act_type *type,
+                           struct mt_engine_message *message)
+{
+    struct mt_buffer buffer;
+    operation->receive = true;
+    if (!describe(operation, comm, m, type, &buffer)) {
+        return started(operation, MT_ENOMEM);
+    }
+    return started(operation,
+                   mt_engine_receive_message(comm->context, &operation->engine,
+                                             message, &buffer));
+}
+
+void mt_act_unpack(struct mt_act_operation *operation)
+{
+    if (mt_likely(operation->packed == NULL || !operation->receive)) {
+        return;
+    }
+    if (!operation->engine.cancelled &&
+        !mt_act_type_unpack(operation->type, operation->packed,
+                            operation->engine.bytes, operation->buffer)) {
+        operation->engine.status = MT_EINVAL;
+    }
+    free(operation->packed);
+    operation->packed = NULL;
+}
+
+int mt_act_finish(struct mt_act_operation *operation)
+{
+    mt_act_unpack(operation);
+    release(operation);
+    if (mt_unlikely(mt_act.unpacked_late != 0)) {
+        mt_act_requests_sweep(); /* this message may tell that they are done */
+    }
+    return mt_act_error_of(operation->engine.status);
+}
+
+void mt_act_status(const struct mt_act_operation *operation, MT_Status *status)
+{
+    const struct mt_engine_request *engine = &operation->engine;
+    if (status == MT_STATUS_IGNORE) {
+        return;
+    }
+    if (mt_unlikely(!operation->receive || engine->cancelled)) {
+        mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, engine->cancelled);
+        return;
+    }
+    mt_status_set(status, engine->source, engine->tag, engine->bytes, 0);
+}

@@ -1,0 +1,44 @@
+/* policy.c: finds the few values of a policy that the stand-ins need in its
+ * lines (docs/policy.md). Whoever made them has checked them; what is not there,
+ * or is left open, has its default. */
+#include "policy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MT_ACT_EAGER_LIMIT = 16384 };
+
+/* The value of the line that begins with name and =; NULL: there is none. */
+static const char *value_of(const char *text, const char *name,
+                            size_t *length_p)
+{
+    size_t length = strlen(name);
+    for (const char *line = text; line != NULL && *line != '\0';) {
+        if (strncmp(line, name, length) == 0 && line[length] == '=') {
+            *length_p = strcspn(line + length + 1, "\n");
+            return line + length + 1;
+        }
+        line = strchr(line, '\n');
+        line = line != NULL ? line + 1 : NULL;
+    }
+    return NULL;
+}
+
+void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
+{
+    size_t length = 0;
+    const char *value = value_of(text, "device", &length);
+    *policy_p = (struct mt_act_policy){.eager_limit = MT_ACT_EAGER_LIMIT};
+    if (value != NULL && length < sizeof(policy_p->device) &&
+        strncmp(value, "auto\n", 5) != 0) {
+        memcpy(policy_p->device, value, length);
+    }
+    value = value_of(text, "eager_limit", &length);
+    if (value != NULL) {
+        policy_p->eager_limit = strtoull(value, NULL, 10);
+    }
+    value = value_of(text, "rendezvous", &length);
+    if (value != NULL && strncmp(value, "write", 5) == 0) {
+        policy_p->rendezvous = MT_ENGINE_RPUT; /* of several, the first */
+    }
+}

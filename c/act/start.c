@@ -1,0 +1,402 @@
+/* start.c: the beginning and the end: what all ranks must have, the engine, the
+ * two communicators that exist already; and what MPI_Finalize ends.
+ *
+ * Everything here is called by all ranks of MPI_COMM_WORLD, and what one of them
+ * cannot do ends it on all. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "act.h"
+#include "ledger.h"
+
+struct mt_act mt_act;
+
+#if MT_ABI_OPENMPI
+struct mt_openmpi_handles mt_openmpi_handles;
+
+/* The program's own copy, where the linker made one, is what the library uses
+ * too. */
+static void find_handles(void)
+{
+#define MT_FIND(name, text)                                                  \
+    mt_openmpi_handles.name = dlsym(RTLD_DEFAULT, text);                     \
+    if (mt_openmpi_handles.name == NULL) {                                   \
+        mt_openmpi_handles.name = mt_act.host->symbol(text);                 \
+    }
+    MT_OPENMPI_HANDLES(MT_FIND)
+#undef MT_FIND
+}
+#else
+static void find_handles(void)
+{
+}
+#endif
+
+enum { MT_ACT_MASK = 16, MT_ACT_FLUSH_NS = 1000000000 };
+
+/* How ranks reach each other: by what all of them have. */
+enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
+
+/* What each rank tells all others at the beginning. */
+struct mt_act_facts {
+    uint64_t machine;
+    uint64_t processors[MT_ACT_MASK]; /* that it may run on */
+    uint32_t reach;
+    uint32_t threads;
+};
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        hash = mt_hash(hash ^ (unsigned char)*text) + 1;
+    }
+    return hash;
+}
+
+/* Equal on the ranks that share memory: one kernel, one host name. */
+static uint64_t machine_of(void)
+{
+    char text[256] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t n = read(fd, text, sizeof(text) - 1);
+        text[n > 0 ? n : 0] = '\0';
+        close(fd);
+    }
+    uint64_t hash = hash_text(1, text);
+    text[0] = '\0';
+    gethostname(text, sizeof(text) - 1);
+    return hash_text(hash, text);
+}
+
+typedef char mt_act_names[MT_ACT_VERBS + 1][MT_FABRIC_NAME_BYTES];
+
+/* The best device between machines; names of one of each kind. */
+static enum mt_act_reach reach_of(mt_act_names names)
+{
+    static struct mt_fabric_device devices[16];
+    uint32_t count = 0;
+    enum mt_act_reach best = MT_ACT_NOWHERE;
+    if (mt_fabric_devices(devices, 16, &count) != MT_OK) {
+        return best;
+    }
+    for (uint32_t i = 0; i < count && i < 16; i++) {
+        const struct mt_fabric_device *d = &devices[i];
+        enum mt_act_reach reach =
+            strcmp(d->provider, "verbs") == 0   ? MT_ACT_VERBS
+            : strcmp(d->provider, "iwarp") == 0 ? MT_ACT_IWARP
+                                                : MT_ACT_NOWHERE;
+        if (d->port_count > 0 && d->ports[0].up && names[reach][0] == '\0') {
+            best = reach > best ? reach : best;
+            memcpy(names[reach], d->name, MT_FABRIC_NAME_BYTES);
+        }
+    }
+    return best;
+}
+
+static void facts_of(struct mt_act_facts *facts, mt_act_names names)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof(set), &set);
+    *facts = (struct mt_act_facts){.machine = machine_of(),
+                                   .threads = mt_act.host->threads};
+    for (int i = 0; i < 64 * MT_ACT_MASK; i++) {
+        uint64_t bit = CPU_ISSET(i, &set) ? UINT64_C(1) << (i % 64) : 0;
+        facts->processors[i / 64] |= bit;
+    }
+    facts->reach = reach_of(names);
+}
+
+/* What the facts of all mean for this rank; *reach_p: the least of all. False:
+ * all are on one machine. */
+static bool facts_judge(const struct mt_act_facts *all,
+                        const struct mt_act_facts *mine, uint32_t *reach_p)
+{
+    uint64_t processors[MT_ACT_MASK] = {0};
+    uint32_t here = 0, ranks = mt_act.host->world_size;
+    int count = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        mt_act.threads = mt_act.threads || all[r].threads != 0;
+        *reach_p = all[r].reach < *reach_p ? all[r].reach : *reach_p;
+        if (all[r].machine == mine->machine) {
+            here++;
+            for (int i = 0; i < MT_ACT_MASK; i++) {
+                processors[i] |= all[r].processors[i];
+            }
+        }
+    }
+    for (int i = 0; i < MT_ACT_MASK; i++) {
+        count += __builtin_popcountll(processors[i]);
+    }
+    mt_act.crowded = here > (uint32_t)count;
+    return here < ranks;
+}
+
+static enum mt_status exchange(void *user, const void *mine, size_t bytes,
+                               void *all)
+{
+    (void)user;
+    return MT_PMPI(Allgather)(mine, (int)bytes, MT_BYTE, all, (int)bytes,
+                              MT_BYTE, mt_act.world) == MT_SUCCESS
+               ? MT_OK
+               : MT_EIO;
+}
+
+static void say(void *user, const char *text)
+{
+    (void)user;
+    mt_act.host->say(false, text);
+}
+
+/* Opens the engine over the device that the policy names, or else shared memory
+ * on one machine, and what reaches furthest between several. */
+static enum mt_status open_engine(void)
+{
+    struct mt_act_policy policy;
+    struct mt_act_facts mine;
+    mt_act_names names = {""};
+    uint32_t reach = MT_ACT_VERBS;
+    struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
+    mt_act_policy_read(mt_act.host->policy, &policy);
+    facts_of(&mine, names);
+    if (all == NULL) { /* the others wait for this rank's facts */
+        MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
+        return MT_ENOMEM;
+    }
+    enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
+    bool several = facts_judge(all, &mine, &reach);
+    free(all);
+    if (status == MT_OK && policy.device[0] == '\0') {
+        memcpy(names[MT_ACT_NOWHERE], "shm", sizeof("shm"));
+        memcpy(policy.device, names[several ? reach : MT_ACT_NOWHERE],
+               sizeof(policy.device));
+        status = several && reach == MT_ACT_NOWHERE ? MT_ENODEVICE : MT_OK;
+    }
+    if (status != MT_OK) {
+        return status;
+    }
+    struct mt_engine_options options = {
+        .device = policy.device,
+        .fabric = {.engine = MT_FABRIC_ENGINE_INLINE, .engine_cpu = -1,
+                   .threads = true, .say = say},
+        .wireup = {.rank = mt_act.host->world_rank,
+                   .size = mt_act.host->world_size, .exchange = exchange},
+        .eager_limit = policy.eager_limit,
+        .rendezvous = policy.rendezvous,
+        .thread = true,
+        .say = say};
+    return mt_engine_open(&options, &mt_act.engine);
+}
+
+/* Private communicators, whose errors are ours to see, and the receive by which
+ * the library is driven. */
+static bool open_private(void)
+{
+    int *limit = NULL, found = 0;
+    if (MT_PMPI(Comm_dup)(MT_COMM_WORLD, &mt_act.world) != MT_SUCCESS ||
+        MT_PMPI(Comm_dup)(MT_COMM_SELF, &mt_act.self) != MT_SUCCESS) {
+        return false;
+    }
+    MT_PMPI(Comm_set_errhandler)(mt_act.world, MT_ERRORS_RETURN);
+    MT_PMPI(Comm_set_errhandler)(mt_act.self, MT_ERRORS_RETURN);
+    MT_PMPI(Comm_get_attr)(MT_COMM_WORLD, MT_TAG_UB, &limit, &found);
+    mt_act.tag_limit = found != 0 ? *limit : 32767;
+    return MT_PMPI(Irecv)(NULL, 0, MT_BYTE, (int)mt_act.host->world_rank, 1,
+                          mt_act.world, &mt_act.never) == MT_SUCCESS;
+}
+
+static void close_private(void)
+{
+    if (mt_act.never != MT_REQUEST_NULL) {
+        MT_PMPI(Cancel)(&mt_act.never);
+        MT_PMPI(Wait)(&mt_act.never, MT_STATUS_IGNORE);
+    }
+    MT_PMPI(Comm_free)(&mt_act.world);
+    MT_PMPI(Comm_free)(&mt_act.self);
+}
+
+static void child(void)
+{
+    if (mt_act.engine != NULL) {
+        mt_engine_forget(mt_act.engine);
+        mt_act.engine = NULL;
+    }
+}
+
+static void list_functions(struct mt_act_functions *functions)
+{
+    mt_act_comm_functions(functions);
+    mt_act_type_functions(functions);
+    mt_act_send_functions(functions);
+    mt_act_receive_functions(functions);
+    mt_act_both_functions(functions);
+    mt_act_nonblocking_functions(functions);
+    mt_act_persistent_functions(functions);
+    mt_act_probe_functions(functions);
+    mt_act_wait_functions(functions);
+    mt_act_array_functions(functions);
+    mt_act_buffered_functions(functions);
+}
+
+/* ---- the end ---- */
+
+/* All ranks are here; both engines go on meanwhile. */
+static void meet(void)
+{
+    MT_Request request;
+    struct mt_act_wait wait = {0};
+    int done = 0;
+    if (MT_PMPI(Ibarrier)(mt_act.world, &request) != MT_SUCCESS) {
+        return;
+    }
+    while (done == 0 && MT_PMPI(Test)(&request, &done, MT_STATUS_IGNORE) ==
+                            MT_SUCCESS) {
+        mt_act_turn(&wait);
+    }
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void say_left(void)
+{
+    char text[160];
+    snprintf(text, sizeof(text),
+             "rank %u: MPI_Finalize gave up after 1 second with %u obligations "
+             "left: messages that nobody has received",
+             mt_act.host->world_rank, mt_engine_obligations(mt_act.engine));
+    mt_act.host->say(false, text);
+}
+
+/* What is under way between ranks that have all come here ends soon; a message
+ * that nobody has received until now is received by nobody. */
+static bool flush(void)
+{
+    struct mt_act_wait wait = {0};
+    int64_t end = now_ns() + MT_ACT_FLUSH_NS;
+    while (mt_engine_obligations(mt_act.engine) != 0 && now_ns() < end) {
+        mt_act_turn(&wait);
+    }
+    mt_act_requests_sweep();
+    mt_act_buffered_sweep();
+    return mt_engine_obligations(mt_act.engine) == 0;
+}
+
+static void end(void)
+{
+    meet();
+    mt_act_requests_cancel();
+    bool idle = flush();
+    if (!idle) {
+        say_left();
+    }
+    meet();
+    mt_act_probe_end();
+    mt_act_requests_end();
+    mt_act_comm_end();
+    mt_act_ledger_write(mt_act.host, mt_act.engine);
+    if (idle) {
+        mt_engine_close(mt_act.engine);
+    }
+    mt_act.engine = NULL;
+    close_private();
+}
+
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, last in, first
+ * out, and what the application has set there may still communicate (MPI 4.1,
+ * 11.2.4). Ours was set before MPI_Init returned, so it is the last to go. */
+static int end_copy(MT_Comm comm, int keyval, void *state, void *value,
+                    void *copy, int *copied)
+{
+    (void)comm, (void)keyval, (void)state, (void)value, (void)copy;
+    *copied = 0;
+    return MT_SUCCESS;
+}
+
+static int end_delete(MT_Comm comm, int keyval, void *value, void *state)
+{
+    (void)comm, (void)keyval, (void)value, (void)state;
+    if (mt_act.engine != NULL) {
+        end();
+    }
+    return MT_SUCCESS;
+}
+
+static enum mt_status end_arm(void)
+{
+    int keyval;
+    return MT_PMPI(Comm_create_keyval)((void *)end_copy, (void *)end_delete,
+                                       &keyval, NULL) == MT_SUCCESS &&
+                   MT_PMPI(Comm_set_attr)(MT_COMM_SELF, keyval, NULL) ==
+                       MT_SUCCESS &&
+                   MT_PMPI(Comm_free_keyval)(&keyval) == MT_SUCCESS
+               ? MT_OK
+               : MT_EIO;
+}
+
+/* ---- the beginning of all ---- */
+
+/* Requests can be looked at by functions that are not among the stand-ins (MPI
+ * 4.1 has new ones), and would be taken for inactive. */
+static bool library_known(void)
+{
+    return mt_act.native[MPITRACE_CALL_Request_get_status_all] == NULL &&
+           mt_act.native[MPITRACE_CALL_Mprobe] != NULL &&
+           mt_act.native[MPITRACE_CALL_Ibarrier] != NULL;
+}
+
+/* The worst of all ranks. */
+static enum mt_status agree(enum mt_status mine)
+{
+    int64_t say = mine, worst = MT_EIO;
+    MT_PMPI(Allreduce)(&say, &worst, 1, MT_INT64, MT_MAX, mt_act.world);
+    return (enum mt_status)worst;
+}
+
+enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
+                                  struct mt_act_functions *functions_p);
+
+enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
+                                  struct mt_act_functions *functions_p)
+{
+    mt_act.host = host;
+    mt_act.native = host->native;
+    find_handles();
+    if (!library_known()) {
+        return MT_ENOTSUP;
+    }
+    if (!open_private()) {
+        return MT_EIO;
+    }
+    enum mt_status status = open_engine();
+    if (status == MT_OK) {
+        status = mt_act_comm_own(MT_COMM_WORLD, 0);
+        status = status != MT_OK ? status : mt_act_comm_own(MT_COMM_SELF, 1);
+        status = status != MT_OK ? status : end_arm();
+        status = agree(status);
+        if (status != MT_OK) {
+            mt_act_comm_end();
+            mt_engine_close(mt_act.engine);
+            mt_act.engine = NULL;
+        }
+    }
+    if (status != MT_OK) {
+        close_private();
+        return status;
+    }
+    pthread_atfork(NULL, NULL, child);
+    list_functions(functions_p);
+    return MT_OK;
+}

@@ -1,0 +1,188 @@
+/* type.c: datatypes as we know them, by handle: described when first met, by
+ * flatten.c, and forgotten when the application frees them; what is under way
+ * keeps the description. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "act.h"
+
+/* A type that may be used in a message: the library's own check, which sends
+ * nothing and calls no error handler of the application. */
+static bool usable(MT_Datatype handle)
+{
+    char somewhere = 0;
+    return handle != MT_DATATYPE_NULL &&
+           MT_PMPI(Send)(&somewhere, 1, handle, MT_PROC_NULL, 0,
+                         mt_act.self) == MT_SUCCESS;
+}
+
+void mt_act_type_free(struct mt_act_type *type)
+{
+    if (type->shape == MT_ACT_NATIVE) {
+        MT_PMPI(Type_free)(&type->native);
+    }
+    free(type->blocks);
+    free(type);
+}
+
+/* The copy carries no attributes, so nobody's copy function is called. */
+static bool keep_native(MT_Datatype handle, struct mt_act_type *type)
+{
+    return type->shape != MT_ACT_NATIVE ||
+           (MT_PMPI(Type_contiguous)(1, handle, &type->native) == MT_SUCCESS &&
+            MT_PMPI(Type_commit)(&type->native) == MT_SUCCESS);
+}
+
+MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
+{
+    if (!usable(handle)) {
+        return NULL;
+    }
+    struct mt_act_type *type = calloc(1, sizeof(*type));
+    if (type == NULL) {
+        return NULL;
+    }
+    type->users = 2;
+    mt_act_flatten(handle, type);
+    if (!keep_native(handle, type)) {
+        free(type);
+        return NULL;
+    }
+    mt_act_lock();
+    struct mt_act_type *other =
+        mt_act_table_get(&mt_act.types, MT_U64(handle));
+    bool put = other == NULL &&
+               mt_act_table_put(&mt_act.types, MT_U64(handle), type);
+    if (other != NULL) {
+        mt_act_type_use(other); /* another thread was faster */
+    }
+    mt_act_unlock();
+    if (!put) {
+        mt_act_type_free(type);
+    }
+    return put ? type : other;
+}
+
+struct mt_act_type *mt_act_type_find(MT_Datatype handle)
+{
+    struct mt_act_type *type = mt_act_table_get(&mt_act.types, MT_U64(handle));
+    if (mt_unlikely(type == NULL)) {
+        return type_meet(handle);
+    }
+    mt_act_type_use(type);
+    return type;
+}
+
+static char *gather(const struct mt_act_type *type, const char *element,
+                    char *out)
+{
+    for (uint32_t b = 0; b < type->layout.block_count; b++) {
+        const struct mt_block *block = &type->blocks[b];
+        memcpy(out, element + block->offset, block->bytes);
+        out += block->bytes;
+    }
+    return out;
+}
+
+/* At most INT_MAX bytes at a time, since positions are ints. */
+static bool pack_native(const struct mt_act_type *type, const char *buffer,
+                        int64_t count, char *packed)
+{
+    uint64_t size = type->layout.size;
+    int64_t most = size > 0 ? (int64_t)(INT32_MAX / size) : 1;
+    while (count > 0 && size > 0) {
+        int n = (int)(count < most ? count : most), position = 0;
+        if (n == 0 || MT_PMPI(Pack)(buffer, n, type->native, packed,
+                                    (int)((uint64_t)n * size), &position,
+                                    mt_act.self) != MT_SUCCESS) {
+            return false;
+        }
+        buffer += n * type->layout.extent;
+        packed += (uint64_t)n * size;
+        count -= n;
+    }
+    return true;
+}
+
+bool mt_act_type_pack(const struct mt_act_type *type, const void *buffer,
+                      int64_t count, void *packed)
+{
+    const char *from = buffer;
+    char *out = packed;
+    if (type->shape == MT_ACT_NATIVE) {
+        return pack_native(type, from, count, out);
+    }
+    if (type->shape == MT_ACT_PLAIN) {
+        memcpy(out, from + type->offset, (uint64_t)count * type->layout.size);
+        return true;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        out = gather(type, from + i * type->layout.extent, out);
+    }
+    return true;
+}
+
+/* The first bytes of one element; the rest of it keeps its value. */
+static bool unpack_part(const struct mt_act_type *type, const char *packed,
+                        uint64_t bytes, char *element)
+{
+    int size = (int)type->layout.size, position = 0;
+    char *whole = malloc(type->layout.size);
+    bool done = whole != NULL && pack_native(type, element, 1, whole);
+    if (done) {
+        memcpy(whole, packed, bytes);
+        done = MT_PMPI(Unpack)(whole, size, &position, element, 1, type->native,
+                               mt_act.self) == MT_SUCCESS;
+    }
+    free(whole);
+    return done;
+}
+
+bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
+                        uint64_t bytes, void *buffer)
+{
+    uint64_t size = type->layout.size;
+    uint64_t most = size > 0 && size <= INT32_MAX ? INT32_MAX / size : 0;
+    const char *from = packed;
+    char *to = buffer;
+    if (bytes == 0) {
+        return true;
+    }
+    if (most == 0) {
+        return false;
+    }
+    while (bytes >= size) {
+        uint64_t n = bytes / size < most ? bytes / size : most;
+        int position = 0;
+        if (MT_PMPI(Unpack)(from, (int)(n * size), &position, to, (int)n,
+                            type->native, mt_act.self) != MT_SUCCESS) {
+            return false;
+        }
+        from += n * size;
+        to += (int64_t)n * type->layout.extent;
+        bytes -= n * size;
+    }
+    return bytes == 0 || unpack_part(type, from, bytes, to);
+}
+
+static int Type_free(MT_Datatype *handle)
+{
+    if (handle != NULL) {
+        mt_act_lock();
+        struct mt_act_type *type =
+            mt_act_table_get(&mt_act.types, MT_U64(*handle));
+        if (type != NULL && !type->named) {
+            mt_act_table_put(&mt_act.types, MT_U64(*handle), NULL);
+        }
+        mt_act_unlock();
+        if (type != NULL) {
+            mt_act_type_put(type);
+        }
+    }
+    return MT_PMPI(Type_free)(handle);
+}
+
+void mt_act_type_functions(struct mt_act_functions *functions)
+{
+    MT_ACT_TAKE(functions, Type_free);
+}

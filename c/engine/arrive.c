@@ -1,0 +1,139 @@
+/* arrive.c: what a message from a peer means. Nothing that a peer says is
+ * believed before it was looked up. */
+#include "inside.h"
+
+#include <string.h>
+
+static enum mt_status mt_arrive_message(struct mt_engine_peer *peer,
+                                        const struct mt_wire_message *m)
+{
+    struct mt_engine_context *context =
+        mt_context_get(peer->engine, m->head.context);
+    if (context == NULL) {
+        return MT_ENOMEM;
+    }
+    if (mt_likely(context->sources != NULL)) {
+        if (!mt_context_has(context, m->head.source, peer->process)) {
+            return MT_EPEER;
+        }
+        struct mt_engine_request *r =
+            mt_match_arrival(context, m->head.source, m->head.tag);
+        if (r != NULL) {
+            mt_receive_begin(r, peer, &m->head, &m->rest, m->payload);
+            return MT_OK;
+        }
+    }
+    /* so that its receive can be posted again at once */
+    struct mt_engine_message *kept = mt_message_new(
+        context, peer, &m->head, &m->rest, m->payload_bytes);
+    if (kept == NULL) {
+        return MT_ENOMEM;
+    }
+    if (m->payload_bytes > 0) {
+        memcpy(kept->payload, m->payload, m->payload_bytes);
+        peer->engine->counts.copied_bytes += m->payload_bytes;
+    }
+    return MT_OK;
+}
+
+/* A send of ours is done. */
+static enum mt_status mt_arrive_done(struct mt_engine_transfer *t)
+{
+    if (t->request->state != MT_REQUEST_ANSWER) {
+        return MT_EPEER;
+    }
+    mt_request_end(t->request, MT_OK);
+    return MT_OK;
+}
+
+/* A send of ours is to go in fragments. */
+static enum mt_status mt_arrive_pull(struct mt_engine_transfer *t,
+                                     const struct mt_wire_rest *rest)
+{
+    struct mt_engine_request *r = t->request;
+    if (r->state != MT_REQUEST_ANSWER || rest->bytes > t->bytes) {
+        return MT_EPEER;
+    }
+    t->bytes = rest->bytes;
+    t->remote_number = rest->answer;
+    r->state = MT_REQUEST_FRAGMENTS;
+    mt_leave(r->peer, r);
+    return MT_OK;
+}
+
+/* ... or to be written. */
+static enum mt_status mt_arrive_cts(struct mt_engine_transfer *t,
+                                    const struct mt_wire_message *m)
+{
+    struct mt_engine_request *r = t->request;
+    if (r->state != MT_REQUEST_ANSWER || t->way != MT_WIRE_PUT ||
+        m->rest.bytes > t->bytes) {
+        return MT_EPEER;
+    }
+    t->bytes = m->rest.bytes;
+    t->remote_number = m->rest.answer;
+    t->remote_address = m->rest.address;
+    t->remote_key = m->head.rkey;
+    r->state = MT_REQUEST_PUT;
+    mt_leave(r->peer, r);
+    return MT_OK;
+}
+
+/* Payload was written. */
+static enum mt_status mt_arrive_fin(struct mt_engine_transfer *t)
+{
+    struct mt_engine_request *r = t->request;
+    if (r->state != MT_REQUEST_COLLECT || t->mr == NULL) {
+        return MT_EPEER;
+    }
+    mt_transfer_land(t);
+    mt_request_end(r, r->status);
+    return MT_OK;
+}
+
+static enum mt_status mt_arrive_fragment(struct mt_engine_transfer *t,
+                                         const struct mt_wire_message *m)
+{
+    struct mt_engine_request *r = t->request;
+    if (r->state != MT_REQUEST_COLLECT || t->mr != NULL ||
+        m->payload_bytes > t->bytes - t->moved) {
+        return MT_EPEER;
+    }
+    mt_layout_unpack(&r->buffer, t->moved, m->payload, m->payload_bytes);
+    r->context->engine->counts.copied_bytes += m->payload_bytes;
+    t->moved += m->payload_bytes;
+    if (t->moved == t->bytes) {
+        mt_request_end(r, r->status);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
+                         uint32_t count)
+{
+    struct mt_wire_message m;
+    enum mt_status status = mt_wire_parse(bytes, count, &m);
+    if (status != MT_OK || m.head.sequence != peer->arrived + 1) {
+        return MT_EPEER;
+    }
+    peer->arrived++;
+    if (m.head.kind == MT_WIRE_EAGER || m.head.kind == MT_WIRE_RTS) {
+        return mt_arrive_message(peer, &m);
+    }
+    struct mt_engine_transfer *t = mt_transfer_find(peer, m.rest.number);
+    if (t == NULL) {
+        return MT_EPEER;
+    }
+    switch (m.head.kind) {
+    case MT_WIRE_DONE:
+        return mt_arrive_done(t);
+    case MT_WIRE_PULL:
+        return mt_arrive_pull(t, &m.rest);
+    case MT_WIRE_FRAGMENT:
+        return mt_arrive_fragment(t, &m);
+    case MT_WIRE_CTS:
+        return mt_arrive_cts(t, &m);
+    default:
+        return mt_arrive_fin(t);
+    }
+}

@@ -1,0 +1,325 @@
+/* inside.h: the engine's own structures, and what its files call of each other.
+ *
+ *   open.c      wire-up, the end, counts
+ *   thread.c    progress while the program is elsewhere
+ *   progress.c  completions, peers that are gone
+ *   arrive.c    what a message from a peer means
+ *   send.c      sends, and whatever else leaves for a peer
+ *   receive.c   receives, probes, the messages that they found
+ *   match.c     contexts and their queues: who is matched with whom
+ *   transfer.c  payload that is not copied at once
+ *   layout.c    memory that is not contiguous
+ *   wire.c      headers
+ *
+ * Everything is behind one lock. Who has it neither blocks nor calls out. */
+#ifndef MPITRACE_ENGINE_INSIDE_H
+#define MPITRACE_ENGINE_INSIDE_H
+
+#include <pthread.h>
+
+#include "../fabric/paths/credits.h"
+#include "../fabric/paths/mesh.h"
+#include "../fabric/paths/reads.h"
+#include "../include/engine.h"
+#include "layout.h"
+#include "wire.h"
+
+/* Where a request is. */
+enum mt_request_state {
+    MT_REQUEST_IDLE = 0,  /* done */
+    MT_REQUEST_POSTED,    /* a receive in the queue of its context */
+    MT_REQUEST_PARKED,    /* a send to this process that nothing matched yet */
+    /* In the queue of what leaves for a peer: what is to be sent. */
+    MT_REQUEST_EAGER,
+    MT_REQUEST_RTS,
+    MT_REQUEST_DONE,
+    MT_REQUEST_PULL,
+    MT_REQUEST_FRAGMENTS,
+    MT_REQUEST_CTS,
+    MT_REQUEST_PUT, /* WRITEs, and then .. */
+    MT_REQUEST_FIN,
+    /* Waiting for a peer, by number. */
+    MT_REQUEST_ANSWER,    /* a send: for DONE, or PULL */
+    MT_REQUEST_COLLECT,   /* a receive: for FRAGMENTs, or FIN */
+    /* Waiting for the device. */
+    MT_REQUEST_READ,
+    MT_REQUEST_WRITE,
+};
+
+/* What a request needs whose payload does not travel with its header, or that
+ * the peer answers. */
+struct mt_engine_transfer {
+    struct mt_engine_transfer *next; /* free ones */
+    struct mt_engine_request *request;
+    uint64_t number; /* the peer calls it by this */
+    struct mt_fabric_mr *mr;
+    void *packed;       /* copy of what is not contiguous */
+    uint64_t bytes;     /* that travel */
+    uint64_t moved;     /* so far */
+    uint64_t remote_number, remote_address;
+    uint32_t remote_key;
+    uint32_t writing; /* WRITEs that have not completed */
+    bool failed;      /* one of them, or the peer before them */
+    uint8_t way;      /* enum mt_wire_flag of its RTS */
+    struct mt_read read;
+};
+
+/* One that arrived, and that no receive was posted for. In the list of its
+ * source, and in the one of all sources. */
+struct mt_engine_message {
+    struct mt_engine_message *next, **link;
+    struct mt_engine_message *all_next, **all_link;
+    struct mt_engine_context *context;
+    struct mt_engine_peer *peer;       /* NULL: this process */
+    struct mt_engine_request *parked; /* its send, if the payload is there */
+    bool taken;                       /* by a probe: in no queue */
+    struct mt_wire head;
+    struct mt_wire_rest rest;
+    char payload[]; /* of EAGER */
+};
+
+/* Queues of one source. A tail is where the next one is linked. */
+struct mt_source {
+    struct mt_engine_request *posted, **posted_tail;
+    struct mt_engine_message *messages, **messages_tail;
+};
+
+struct mt_engine_context {
+    struct mt_engine *engine;
+    struct mt_engine_context *next; /* in the same bucket */
+    uint32_t id, rank, size;
+    bool open; /* false: nobody opened it yet, or it was closed */
+    uint32_t *processes;
+    uint32_t requests; /* that are under way */
+    uint64_t receives; /* posted so far */
+    struct mt_source *sources; /* by rank; NULL: it was never open */
+    struct mt_source any;      /* receives from any source; all messages */
+};
+
+struct mt_engine_peer {
+    struct mt_engine *engine;
+    uint32_t process;
+    bool ended;
+    bool busy; /* in the list of peers that progress looks at */
+    struct mt_engine_peer *busy_next;
+    struct mt_fabric_qp *qp;
+    struct mt_credits credits;
+    struct mt_reads reads;
+    uint32_t writing;       /* WRITEs that have not completed */
+    uint32_t sent, arrived; /* sequence of the last message */
+    struct mt_engine_request *leaving, **leaving_tail;
+};
+
+enum { MT_ENGINE_BUCKETS = 256 };
+
+/* Which events the thread waits for. */
+enum mt_waiting {
+    MT_WAITING_NOT = 0,
+    MT_WAITING_SOLICITED, /* of what a peer wants to be noticed */
+    MT_WAITING_ALL,       /* and of anything that completes */
+};
+
+struct mt_engine {
+    struct mt_engine_options o;
+    uint32_t lock; /* 0 free; pairs: mt_engine_lock / mt_engine_unlock */
+    bool forgotten;
+    bool reads, writes; /* the devices have them */
+    uint32_t process, processes;
+    struct mt_engine_peer *peers; /* by process; peers[process] is not used */
+    struct mt_engine_peer **by_qp; /* hash by number of queue pair */
+    uint32_t by_qp_mask;
+    struct mt_engine_peer *busy;
+    uint32_t busy_count;    /* read without the lock, as pending */
+    uint32_t pending;       /* requests that are not done */
+    struct mt_engine_context *contexts[MT_ENGINE_BUCKETS];
+    struct mt_engine_transfer **transfers; /* by the lower half of a number */
+    uint32_t transfer_count, transfer_room, transfer_turn;
+    struct mt_engine_transfer *transfers_free;
+    struct mt_engine_counts counts;
+    uint64_t max_work; /* bytes of a READ or WRITE */
+    /* of the device */
+    struct mt_fabric_context *device;
+    struct mt_fabric_pd *pd;
+    struct mt_rails rails;
+    struct mt_mesh mesh;
+    /* thread.c */
+    uint32_t rounds;  /* of mt_engine_progress, by anybody else */
+    uint32_t asleep;  /* 1: the thread sleeps until it is woken */
+    uint32_t closing; /* 1: it shall end */
+    int wake_fd;
+    enum mt_waiting waiting;           /* under the lock */
+    struct mt_fabric_channel *channel; /* NULL: no events */
+    bool has_thread;
+    pthread_t thread;
+};
+
+/* ---- lock (progress.c) ---- */
+
+void mt_engine_lock_slow(struct mt_engine *engine);
+void mt_engine_wake(struct mt_engine *engine);
+
+MT_INLINE void mt_engine_lock(struct mt_engine *engine)
+{
+    if (mt_unlikely(__atomic_exchange_n(&engine->lock, 1, __ATOMIC_ACQUIRE) !=
+                    0)) {
+        mt_engine_lock_slow(engine);
+    }
+}
+
+MT_INLINE uint32_t mt_engine_owes(const struct mt_engine *engine)
+{
+    return __atomic_load_n(&engine->pending, __ATOMIC_RELAXED) +
+           __atomic_load_n(&engine->busy_count, __ATOMIC_RELAXED);
+}
+
+MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
+{
+    bool wake = mt_engine_owes(engine) > 0;
+    __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
+    if (wake && mt_unlikely(__atomic_load_n(&engine->asleep,
+                                            __ATOMIC_RELAXED) != 0)) {
+        mt_engine_wake(engine);
+    }
+}
+
+/* Counters that are read without the lock. */
+MT_INLINE void mt_engine_add(uint32_t *counter, int32_t by)
+{
+    __atomic_store_n(counter, *counter + (uint32_t)by, __ATOMIC_RELAXED);
+}
+
+/* ---- match.c ---- */
+
+/* The context of this id; unknown: one that is not open, NULL: no memory. */
+struct mt_engine_context *mt_context_get(struct mt_engine *engine, uint32_t id);
+/* Frees it if nothing needs it any more. */
+void mt_context_put(struct mt_engine_context *context);
+void mt_contexts_free(struct mt_engine *engine);
+
+/* Whether this rank of it is this process. */
+bool mt_context_has(const struct mt_engine_context *context, uint32_t rank,
+                    uint32_t process);
+
+/* Takes out the receive that a message matches, NULL: none is posted. */
+struct mt_engine_request *mt_match_arrival(struct mt_engine_context *context,
+                                           uint32_t source, int32_t tag);
+/* Finds the message that a receive or probe matches, NULL: none is here. */
+struct mt_engine_message *
+mt_match_receive(const struct mt_engine_context *context, int32_t source,
+                 int32_t tag);
+void mt_posted_add(struct mt_engine_context *context,
+                   struct mt_engine_request *request);
+void mt_posted_remove(struct mt_engine_request *request);
+/* A message for a context that is not open waits in the list of all only. */
+void mt_message_add(struct mt_engine_context *context,
+                    struct mt_engine_message *message);
+void mt_message_remove(struct mt_engine_message *message);
+/* Ends receives that name this process. */
+void mt_posted_end(struct mt_engine *engine, uint32_t process);
+
+/* ---- requests (receive.c) ---- */
+
+MT_INLINE bool mt_buffer_right(const struct mt_buffer *b)
+{
+    return b->bytes == 0 || b->layout == NULL || b->layout->size > 0;
+}
+
+/* Of a receive or probe. */
+MT_INLINE bool mt_names_right(const struct mt_engine_context *context,
+                              int32_t source, int32_t tag)
+{
+    return source >= MT_ENGINE_ANY && tag >= MT_ENGINE_ANY &&
+           (source < 0 || (uint32_t)source < context->size);
+}
+
+void mt_request_begin(struct mt_engine_context *context,
+                      struct mt_engine_request *request,
+                      const struct mt_buffer *buffer);
+/* Done: the caller of the engine may have taken it back when this returns. */
+void mt_request_end(struct mt_engine_request *request, enum mt_status status);
+/* The same, once the device has no work of it any more. */
+void mt_request_wait(struct mt_engine_request *request, enum mt_status status);
+/* The same without a word: it was not started. */
+void mt_request_forget(struct mt_engine_request *request);
+/* A receive gets a message of this process. */
+void mt_receive_self(struct mt_engine_request *receive,
+                     const struct mt_wire *head,
+                     struct mt_engine_request *send);
+/* ... of a peer; payload: of an EAGER one. */
+void mt_receive_begin(struct mt_engine_request *request,
+                      struct mt_engine_peer *peer, const struct mt_wire *head,
+                      const struct mt_wire_rest *rest, const void *payload);
+
+/* ---- what leaves (send.c) ---- */
+
+/* Sends what the request's state says, now or in turn. */
+void mt_leave(struct mt_engine_peer *peer, struct mt_engine_request *request);
+/* What waits, as far as it goes. False: something is left. */
+bool mt_leave_flush(struct mt_engine_peer *peer);
+void mt_leave_remove(struct mt_engine_request *request);
+
+/* ---- transfers (transfer.c) ---- */
+
+/* NULL: no memory. */
+struct mt_engine_transfer *mt_transfer_new(struct mt_engine_request *request);
+void mt_transfer_free(struct mt_engine_transfer *transfer);
+/* NULL: nobody of this peer's is called so. */
+struct mt_engine_transfer *mt_transfer_find(struct mt_engine_peer *peer,
+                                            uint64_t number);
+void mt_transfers_free(struct mt_engine *engine);
+/* A long send: lets the peer read the payload, or makes it ready to be written.
+ * Where that cannot be it is left to fragments. */
+void mt_transfer_expose(struct mt_engine_transfer *transfer);
+/* A receive of it: READs, or asks for it. */
+void mt_transfer_fetch(struct mt_engine_transfer *transfer);
+/* The next WRITE of a send. MT_EAGAIN: not now. */
+enum mt_status mt_transfer_put(struct mt_engine_transfer *transfer);
+/* Payload that was written, or read, is in the buffer of its receive. */
+void mt_transfer_land(struct mt_engine_transfer *transfer);
+/* A WRITE is done. */
+void mt_transfer_written(struct mt_engine_transfer *transfer,
+                         enum mt_status status);
+/* A READ is done. */
+void mt_transfer_read(struct mt_engine_transfer *transfer,
+                      enum mt_status status);
+
+/* ---- peers (progress.c) ---- */
+
+/* Progress has to look at it. */
+void mt_peer_busy(struct mt_engine_peer *peer);
+/* It is gone, or broke the protocol. */
+void mt_peer_end(struct mt_engine_peer *peer);
+bool mt_engine_round(struct mt_engine *engine);
+
+/* ---- arrive.c ---- */
+
+/* A message of a peer. Not MT_OK: it is not to be trusted any more, or there is
+ * no memory. */
+enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
+                         uint32_t count);
+/* A message that no receive was posted for (receive.c), with room for so much
+ * payload; NULL: no memory. */
+struct mt_engine_message *
+mt_message_new(struct mt_engine_context *context, struct mt_engine_peer *peer,
+               const struct mt_wire *head, const struct mt_wire_rest *rest,
+               uint64_t payload);
+/* Forgets a message whose send is cancelled. False: a probe has it. */
+bool mt_message_cancel(struct mt_engine_message *message);
+
+/* ---- thread.c ---- */
+
+enum mt_status mt_thread_start(struct mt_engine *engine);
+void mt_thread_stop(struct mt_engine *engine);
+/* While the thread waits. */
+void mt_thread_arm(struct mt_engine *engine, bool solicited);
+
+/* Something began that will go on by events which the thread may not be waiting
+ * for yet: a READ, a WRITE, a message without a credit. */
+MT_INLINE void mt_thread_note(struct mt_engine *engine)
+{
+    if (mt_unlikely(engine->waiting == MT_WAITING_SOLICITED)) {
+        mt_thread_arm(engine, false);
+    }
+}
+
+#endif

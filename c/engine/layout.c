@@ -1,0 +1,113 @@
+/* layout.c: see layout.h. */
+#include "layout.h"
+
+#include <string.h>
+
+/* A place in a buffer, and how many bytes lie in a row there. */
+struct mt_place {
+    const struct mt_buffer *buffer;
+    char *element;
+    uint32_t block;
+    uint64_t inside; /* the block */
+};
+
+static struct mt_place mt_place_at(const struct mt_buffer *buffer, uint64_t at)
+{
+    const struct mt_layout *l = buffer->layout;
+    struct mt_place p = {.buffer = buffer, .element = buffer->address};
+    if (l == NULL) {
+        p.inside = at;
+        return p;
+    }
+    uint64_t element = l->size > 0 ? at / l->size : 0;
+    p.element += (int64_t)element * l->extent;
+    p.inside = at - element * l->size;
+    while (p.block < l->block_count && p.inside >= l->blocks[p.block].bytes) {
+        p.inside -= l->blocks[p.block].bytes;
+        p.block++;
+    }
+    return p;
+}
+
+/* The longest row from here; address_p is where. */
+static uint64_t mt_place_row(const struct mt_place *p, char **address_p)
+{
+    const struct mt_layout *l = p->buffer->layout;
+    if (l == NULL) {
+        *address_p = p->element + p->inside;
+        return UINT64_MAX;
+    }
+    const struct mt_block *b = &l->blocks[p->block];
+    *address_p = p->element + b->offset + p->inside;
+    return b->bytes - p->inside;
+}
+
+/* bytes: at most the row, so there are some, and the loop ends at them. */
+static void mt_place_move(struct mt_place *p, uint64_t bytes)
+{
+    const struct mt_layout *l = p->buffer->layout;
+    p->inside += bytes;
+    while (l != NULL && p->inside == l->blocks[p->block].bytes) {
+        p->inside = 0;
+        if (++p->block == l->block_count) {
+            p->block = 0;
+            p->element += l->extent;
+        }
+    }
+}
+
+void mt_layout_copy(const struct mt_buffer *to, const struct mt_buffer *from,
+                    uint64_t bytes)
+{
+    if (bytes == 0) {
+        return;
+    }
+    struct mt_place t = mt_place_at(to, 0), f = mt_place_at(from, 0);
+    while (bytes > 0) {
+        char *target, *source;
+        uint64_t n = mt_place_row(&t, &target);
+        uint64_t m = mt_place_row(&f, &source);
+        n = n < m ? n : m;
+        n = n < bytes ? n : bytes;
+        memmove(target, source, n); /* a process may send to itself in place */
+        mt_place_move(&t, n);
+        mt_place_move(&f, n);
+        bytes -= n;
+    }
+}
+
+void mt_layout_pack(const struct mt_buffer *buffer, uint64_t from, void *to,
+                    uint64_t bytes)
+{
+    if (bytes == 0) {
+        return;
+    }
+    struct mt_place p = mt_place_at(buffer, from);
+    for (char *target = to; bytes > 0;) {
+        char *source;
+        uint64_t n = mt_place_row(&p, &source);
+        n = n < bytes ? n : bytes;
+        memcpy(target, source, n);
+        mt_place_move(&p, n);
+        target += n;
+        bytes -= n;
+    }
+}
+
+void mt_layout_unpack(const struct mt_buffer *buffer, uint64_t to,
+                      const void *from, uint64_t bytes)
+{
+    if (bytes == 0) {
+        return;
+    }
+    struct mt_place p = mt_place_at(buffer, to);
+    for (const char *source = from; bytes > 0;) {
+        char *target;
+        uint64_t n = mt_place_row(&p, &target);
+        n = n < bytes ? n : bytes;
+        memcpy(target, source, n);
+        mt_place_move(&p, n);
+        source += n;
+        bytes -= n;
+    }
+}

@@ -1,0 +1,329 @@
+/* open.c: wire-up, the end, counts. Cold. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MT_WINDOW = 64,             /* receives for each peer, at most */
+    MT_WINDOW_LEAST = 8,
+    MT_WINDOW_BYTES = 512 << 10, /* of memory for them, at most */
+    MT_SLOT_LEAST = 4096,        /* so that fragments are not tiny */
+    MT_SLOT_MOST = 1 << 19,
+    MT_READS = 16,
+    MT_WRITES = 16,
+};
+
+/* What all processes must agree on. */
+struct mt_engine_hello {
+    uint32_t version;
+    uint32_t status; /* whether it could open its device */
+    uint64_t eager_limit;
+    uint32_t rendezvous;
+    uint16_t reads, writes; /* whether its device has them */
+};
+
+static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
+                                     const struct mt_engine_hello *mine,
+                                     const struct mt_engine_hello *theirs,
+                                     uint32_t i)
+{
+    if (theirs->version != mine->version) {
+        mt_path_say(o->say, o->user,
+                    "process %u speaks version %u of the engine's protocol, "
+                    "this one version %u: run the same mpitrace everywhere",
+                    i, theirs->version, mine->version);
+        return MT_EVERSION;
+    }
+    if (theirs->status != MT_OK) {
+        mt_path_say(o->say, o->user, "process %u cannot take part: %s", i,
+                    mt_status_text((enum mt_status)theirs->status));
+        return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
+                                            : MT_EINVAL;
+    }
+    if (theirs->eager_limit != mine->eager_limit ||
+        theirs->rendezvous != mine->rendezvous) {
+        mt_path_say(o->say, o->user,
+                    "process %u has another eager limit or rendezvous than "
+                    "process %u: give all the same settings",
+                    i, o->wireup.rank);
+        return MT_EINVAL;
+    }
+    return MT_OK;
+}
+
+/* status: of this process. The verdict on all. READs and WRITEs are used if all
+ * have them. */
+static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
+{
+    const struct mt_engine_options *o = &engine->o;
+    struct mt_engine_hello mine = {.version = MT_WIRE_VERSION,
+                                   .status = status,
+                                   .eager_limit = o->eager_limit,
+                                   .rendezvous = o->rendezvous,
+                                   .reads = engine->reads,
+                                   .writes = engine->writes};
+    struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
+    if (all == NULL) {
+        return MT_ENOMEM;
+    }
+    status = o->wireup.exchange(o->wireup.user, &mine, sizeof(mine), all);
+    for (uint32_t i = 0; i < engine->processes && status == MT_OK; i++) {
+        status = mt_hello_judge(o, &mine, &all[i], i);
+        engine->reads = engine->reads && all[i].reads != 0;
+        engine->writes = engine->writes && all[i].writes != 0;
+    }
+    free(all);
+    return status;
+}
+
+/* ---- the device ---- */
+
+static uint32_t mt_slot_bytes(const struct mt_engine *engine)
+{
+    uint64_t most = engine->o.eager_limit > MT_SLOT_LEAST
+                        ? engine->o.eager_limit
+                        : MT_SLOT_LEAST;
+    return (uint32_t)most + (uint32_t)sizeof(struct mt_wire) +
+           (uint32_t)sizeof(struct mt_wire_rest);
+}
+
+static uint32_t mt_window(const struct mt_engine *engine)
+{
+    uint32_t window = MT_WINDOW_BYTES / mt_slot_bytes(engine);
+    return window > MT_WINDOW         ? MT_WINDOW
+           : window < MT_WINDOW_LEAST ? MT_WINDOW_LEAST
+                                      : window;
+}
+
+static uint32_t mt_reads_at_once(const struct mt_engine *engine)
+{
+    uint32_t most = engine->rails.rails[0].caps->max_reads;
+    return most < MT_READS ? most : MT_READS;
+}
+
+static uint32_t mt_send_depth(const struct mt_engine *engine)
+{
+    return mt_window(engine) + mt_reads_at_once(engine) + MT_WRITES;
+}
+
+static enum mt_status mt_device_open(struct mt_engine *engine)
+{
+    struct mt_rail *rail = &engine->rails.rails[0];
+    engine->o.fabric.say = engine->o.say;
+    engine->o.fabric.user = engine->o.user;
+    enum mt_status status = mt_fabric_open(engine->o.device,
+                                           &engine->o.fabric, &engine->device);
+    if (status != MT_OK) {
+        return status;
+    }
+    const struct mt_fabric_device *device = mt_fabric_query(engine->device);
+    rail->context = engine->device;
+    rail->caps = &device->caps;
+    for (uint32_t i = 0; i < device->port_count && rail->port == 0; i++) {
+        if (device->ports[i].up) {
+            rail->port = device->ports[i].number;
+            memcpy(rail->name, device->ports[i].name, sizeof(rail->name));
+        }
+    }
+    if (rail->port == 0) {
+        mt_path_say(engine->o.say, engine->o.user, "no port of %s is up",
+                    device->name);
+        return MT_ENODEVICE;
+    }
+    engine->rails.count = 1;
+    engine->reads = (rail->caps->rc_operations & MT_FABRIC_READ) != 0 &&
+                    rail->caps->max_reads > 0;
+    engine->writes = (rail->caps->rc_operations & MT_FABRIC_WRITE) != 0;
+    engine->max_work = rail->caps->max_message < UINT32_C(1) << 30
+                           ? rail->caps->max_message
+                           : UINT32_C(1) << 30;
+    status = mt_fabric_pd_create(engine->device, &rail->pd);
+    engine->pd = rail->pd;
+    if (engine->o.thread && rail->caps->events && status == MT_OK) {
+        status = mt_fabric_channel_create(engine->device, &engine->channel);
+    }
+    uint32_t peers = engine->processes;
+    if (status == MT_OK) {
+        status = mt_fabric_cq_create(engine->device,
+                                     mt_send_depth(engine) * peers,
+                                     engine->channel, &rail->send_cq);
+    }
+    if (status == MT_OK) {
+        status = mt_fabric_cq_create(engine->device, mt_window(engine) * peers,
+                                     engine->channel, &rail->receive_cq);
+    }
+    return status;
+}
+
+static void mt_device_close(struct mt_engine *engine)
+{
+    struct mt_rail *rail = &engine->rails.rails[0];
+    if (rail->receive_cq != NULL) {
+        mt_fabric_cq_destroy(rail->receive_cq);
+    }
+    if (rail->send_cq != NULL) {
+        mt_fabric_cq_destroy(rail->send_cq);
+    }
+    if (engine->channel != NULL) {
+        mt_fabric_channel_destroy(engine->channel);
+    }
+    if (rail->pd != NULL) {
+        mt_fabric_pd_destroy(rail->pd);
+    }
+    if (engine->device != NULL) {
+        mt_fabric_close(engine->device);
+    }
+}
+
+/* ---- peers ---- */
+
+static void mt_peer_enter(struct mt_engine *engine, struct mt_engine_peer *peer)
+{
+    uint32_t at = mt_fabric_qp_number(peer->qp);
+    while (engine->by_qp[at & engine->by_qp_mask] != NULL) {
+        at++;
+    }
+    engine->by_qp[at & engine->by_qp_mask] = peer;
+}
+
+static enum mt_status mt_peer_prepare(void *user, uint32_t process,
+                                      uint32_t rail, struct mt_fabric_qp *qp)
+{
+    struct mt_engine *engine = user;
+    struct mt_engine_peer *peer = &engine->peers[process];
+    (void)rail;
+    peer->qp = qp;
+    struct mt_credits_options o = {.pd = engine->pd,
+                                   .qp = qp,
+                                   .window = mt_window(engine),
+                                   .peer_window = mt_window(engine),
+                                   .bytes = mt_slot_bytes(engine)};
+    enum mt_status status = mt_credits_open(&peer->credits, &o);
+    uint32_t reads = mt_reads_at_once(engine);
+    if (status == MT_OK && reads > 0) {
+        status = mt_reads_open(&peer->reads, qp, reads);
+    }
+    mt_peer_enter(engine, peer);
+    return status;
+}
+
+static enum mt_status mt_peers_open(struct mt_engine *engine)
+{
+    uint32_t slots = 2;
+    engine->peers = calloc(engine->processes, sizeof(*engine->peers));
+    while (slots < 2 * engine->processes) {
+        slots *= 2;
+    }
+    engine->by_qp = calloc(slots, sizeof(struct mt_engine_peer *));
+    engine->by_qp_mask = slots - 1;
+    if (engine->peers == NULL || engine->by_qp == NULL) {
+        return MT_ENOMEM;
+    }
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        struct mt_engine_peer *peer = &engine->peers[i];
+        peer->engine = engine;
+        peer->process = i;
+        peer->leaving_tail = &peer->leaving;
+    }
+    return MT_OK;
+}
+
+static enum mt_status mt_peers_connect(struct mt_engine *engine)
+{
+    struct mt_mesh_options o = {
+        .rc = {.send_depth = mt_send_depth(engine),
+               .receive_depth = mt_window(engine),
+               .pieces = 1,
+               .reads = mt_reads_at_once(engine)},
+        .prepare = mt_peer_prepare,
+        .user = engine,
+        .say = engine->o.say,
+        .say_user = engine->o.user,
+    };
+    return mt_mesh_create(&engine->rails, &engine->o.wireup, &o,
+                          &engine->mesh);
+}
+
+/* ---- beginning and end ---- */
+
+static void mt_engine_free(struct mt_engine *engine)
+{
+    mt_contexts_free(engine);
+    mt_transfers_free(engine);
+    if (engine->mesh.rails != NULL) {
+        mt_mesh_destroy(&engine->mesh);
+    }
+    for (uint32_t i = 0; engine->peers != NULL && i < engine->processes; i++) {
+        mt_credits_close(&engine->peers[i].credits);
+    }
+    mt_device_close(engine);
+    free(engine->by_qp);
+    free(engine->peers);
+    free(engine);
+}
+
+enum mt_status mt_engine_open(const struct mt_engine_options *options,
+                              struct mt_engine **engine_p)
+{
+    struct mt_engine *engine = calloc(1, sizeof(*engine));
+    if (engine == NULL) {
+        return MT_ENOMEM;
+    }
+    engine->o = *options;
+    engine->o.eager_limit = options->eager_limit < MT_SLOT_MOST
+                                ? options->eager_limit
+                                : MT_SLOT_MOST;
+    engine->process = options->wireup.rank;
+    engine->processes = options->wireup.size;
+    enum mt_status status = mt_device_open(engine);
+    if (status == MT_OK) {
+        status = mt_peers_open(engine);
+    }
+    status = mt_hello(engine, status);
+    if (status == MT_OK) {
+        status = mt_peers_connect(engine);
+    }
+    if (status == MT_OK && options->thread) {
+        status = mt_thread_start(engine);
+    }
+    if (status != MT_OK) {
+        mt_engine_free(engine);
+        return status;
+    }
+    *engine_p = engine;
+    return MT_OK;
+}
+
+enum mt_status mt_engine_close(struct mt_engine *engine)
+{
+    if (engine->forgotten ||
+        __atomic_load_n(&engine->pending, __ATOMIC_RELAXED) > 0) {
+        return MT_ESTATE;
+    }
+    mt_thread_stop(engine);
+    mt_engine_free(engine);
+    return MT_OK;
+}
+
+void mt_engine_forget(struct mt_engine *engine)
+{
+    engine->forgotten = true;
+    engine->pending = 0; /* obligations are the parent's */
+    engine->busy_count = 0;
+    engine->lock = 0; /* perhaps of a thread that is not in the child */
+}
+
+uint32_t mt_engine_obligations(const struct mt_engine *engine)
+{
+    return mt_engine_owes(engine);
+}
+
+void mt_engine_count(const struct mt_engine *engine,
+                     struct mt_engine_counts *counts_p)
+{
+    struct mt_engine *e = (struct mt_engine *)engine;
+    mt_engine_lock(e);
+    *counts_p = engine->counts;
+    mt_engine_unlock(e);
+}

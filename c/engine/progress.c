@@ -1,0 +1,199 @@
+/* progress.c: the lock, completions, and peers that are gone. */
+#include "inside.h"
+
+#include <sched.h>
+
+enum { MT_POLL = 16, MT_SPINS = 100 };
+
+void mt_engine_lock_slow(struct mt_engine *engine)
+{
+    uint32_t spins = 0;
+    do {
+        if (++spins > MT_SPINS) {
+            sched_yield(); /* who has it may not be running */
+        }
+        while (__atomic_load_n(&engine->lock, __ATOMIC_RELAXED) != 0 &&
+               spins <= MT_SPINS) {
+            spins++;
+        }
+    } while (__atomic_exchange_n(&engine->lock, 1, __ATOMIC_ACQUIRE) != 0);
+}
+
+/* ---- peers ---- */
+
+void mt_peer_busy(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    if (!peer->busy) {
+        peer->busy = true;
+        peer->busy_next = engine->busy;
+        engine->busy = peer;
+        mt_engine_add(&engine->busy_count, 1);
+    }
+}
+
+void mt_peer_end(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    if (peer->ended) {
+        return;
+    }
+    peer->ended = true;
+    mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that but
+                                  * by READs, which complete */
+    mt_peer_busy(peer);
+    while (peer->leaving != NULL) {
+        struct mt_engine_request *r = peer->leaving;
+        mt_leave_remove(r);
+        /* a receive that only has to say thanks has got its message */
+        mt_request_wait(r, r->state == MT_REQUEST_DONE ? r->status : MT_EPEER);
+    }
+    for (uint32_t i = 0; i < engine->transfer_count; i++) {
+        struct mt_engine_request *r = engine->transfers[i]->request;
+        if (r != NULL && r->peer == peer &&
+            (r->state == MT_REQUEST_ANSWER || r->state == MT_REQUEST_COLLECT)) {
+            mt_request_end(r, MT_EPEER);
+        }
+    }
+    mt_posted_end(engine, peer->process);
+}
+
+/* Does what had to wait. True: nothing is left of it. */
+static bool mt_peer_serve(struct mt_engine_peer *peer)
+{
+    bool left = !mt_leave_flush(peer);
+    mt_reads_flush(&peer->reads);
+    left = left || peer->writing > 0 ||
+           peer->reads.tokens < peer->reads.limit ||
+           peer->reads.first != NULL || mt_credits_sending(&peer->credits);
+    if (!peer->ended && mt_credits_owing(&peer->credits)) {
+        mt_credits_flush(&peer->credits);
+        left = true; /* what went has to complete */
+    }
+    return !left;
+}
+
+static void mt_peers_serve(struct mt_engine *engine)
+{
+    struct mt_engine_peer **place = &engine->busy;
+    while (*place != NULL) {
+        struct mt_engine_peer *peer = *place;
+        if (mt_peer_serve(peer)) {
+            /* ahead of it there may be new ones */
+            place = &engine->busy;
+            while (*place != peer) {
+                place = &(*place)->busy_next;
+            }
+            *place = peer->busy_next;
+            peer->busy = false;
+            mt_engine_add(&engine->busy_count, -1);
+        } else {
+            place = &peer->busy_next;
+        }
+    }
+}
+
+/* ---- completions ---- */
+
+static void mt_mail(struct mt_engine_peer *peer,
+                    const struct mt_fabric_completion *c)
+{
+    struct mt_credits_message m;
+    if (mt_unlikely(peer->ended)) {
+        return;
+    }
+    enum mt_status status = mt_credits_received(&peer->credits, c, &m);
+    if (status == MT_OK) {
+        status = mt_arrive(peer, m.bytes, m.count);
+        if (status == MT_OK && !peer->ended) {
+            status = mt_credits_release(&peer->credits, &m);
+        }
+    }
+    if (status != MT_OK && status != MT_EAGAIN) {
+        mt_peer_end(peer);
+    } else if (mt_credits_sending(&peer->credits) ||
+               mt_credits_owing(&peer->credits)) {
+        mt_peer_busy(peer);
+    }
+}
+
+static struct mt_engine_peer *mt_peer_of(const struct mt_engine *engine,
+                                         uint32_t qp)
+{
+    struct mt_engine_peer *peer;
+    for (uint32_t at = qp;; at++) {
+        peer = engine->by_qp[at & engine->by_qp_mask];
+        if (mt_likely(peer == NULL || mt_fabric_qp_number(peer->qp) == qp)) {
+            return peer;
+        }
+    }
+}
+
+static void mt_completion(struct mt_engine *engine,
+                          const struct mt_fabric_completion *c)
+{
+    struct mt_engine_peer *peer = mt_peer_of(engine, c->qp);
+    struct mt_read *read;
+    if (mt_unlikely(peer == NULL)) {
+        return;
+    }
+    switch (mt_path_kind(c->id)) {
+    case MT_PATH_MAIL:
+        mt_mail(peer, c);
+        break;
+    case MT_PATH_MESSAGE:
+        if (mt_credits_sent(&peer->credits, c) != MT_OK) {
+            mt_peer_end(peer);
+        }
+        break;
+    case MT_PATH_READ:
+        read = mt_reads_done(&peer->reads, c);
+        mt_transfer_read(read->user, c->status);
+        if (c->status != MT_OK) {
+            mt_peer_end(peer);
+        }
+        break;
+    default: /* a WRITE */
+        mt_transfer_written(
+            (struct mt_engine_transfer *)(uintptr_t)mt_path_value(c->id),
+            c->status);
+        if (c->status != MT_OK) {
+            mt_peer_end(peer);
+        }
+        break;
+    }
+}
+
+static bool mt_poll(struct mt_engine *engine, struct mt_fabric_cq *cq)
+{
+    struct mt_fabric_completion c[MT_POLL];
+    uint32_t n = mt_fabric_poll(cq, c, MT_POLL);
+    for (uint32_t i = 0; i < n; i++) {
+        mt_completion(engine, &c[i]);
+    }
+    return n > 0;
+}
+
+bool mt_engine_round(struct mt_engine *engine)
+{
+    const struct mt_rail *rail = &engine->rails.rails[0];
+    bool moved = mt_poll(engine, rail->receive_cq);
+    if (engine->busy != NULL) {
+        /* what only sends completes there */
+        moved = mt_poll(engine, rail->send_cq) || moved;
+        mt_peers_serve(engine);
+    }
+    return moved;
+}
+
+bool mt_engine_progress(struct mt_engine *engine)
+{
+    if (mt_unlikely(engine->forgotten)) {
+        return false;
+    }
+    mt_engine_lock(engine);
+    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
+    bool moved = mt_engine_round(engine);
+    mt_engine_unlock(engine);
+    return moved;
+}

@@ -1,0 +1,224 @@
+/* receive.c: receives, probes, and the messages that they found. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+/* ---- requests ---- */
+
+void mt_request_begin(struct mt_engine_context *context,
+                      struct mt_engine_request *request,
+                      const struct mt_buffer *buffer)
+{
+    struct mt_engine *engine = context->engine;
+    *request = (struct mt_engine_request){.context = context,
+                                          .buffer = *buffer};
+    context->requests++;
+    mt_engine_add(&engine->pending, 1);
+}
+
+void mt_request_forget(struct mt_engine_request *request)
+{
+    struct mt_engine_context *context = request->context;
+    if (request->transfer != NULL) {
+        mt_transfer_free(request->transfer);
+    }
+    mt_engine_add(&context->engine->pending, -1);
+    context->requests--;
+    if (mt_unlikely(!context->open)) {
+        mt_context_put(context);
+    }
+}
+
+void mt_request_end(struct mt_engine_request *request, enum mt_status status)
+{
+    mt_request_forget(request);
+    request->state = MT_REQUEST_IDLE;
+    request->status = status;
+    /* pairs with mt_engine_done */
+    __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- a receive and its message ---- */
+
+/* What a receive tells of a message of so many bytes. Returns how many fit. */
+static uint64_t mt_receive_name(struct mt_engine_request *r,
+                                const struct mt_wire *head, uint64_t bytes)
+{
+    bool fits = bytes <= r->buffer.bytes;
+    r->source = (int32_t)head->source;
+    r->tag = head->tag;
+    r->status = fits ? MT_OK : MT_ETRUNCATED;
+    r->bytes = fits ? bytes : r->buffer.bytes;
+    return r->bytes;
+}
+
+void mt_receive_self(struct mt_engine_request *receive,
+                     const struct mt_wire *head,
+                     struct mt_engine_request *send)
+{
+    struct mt_engine_counts *counts = &receive->context->engine->counts;
+    uint64_t n = mt_receive_name(receive, head, send->buffer.bytes);
+    mt_layout_copy(&receive->buffer, &send->buffer, n);
+    counts->copied_bytes += n;
+    mt_request_end(send, MT_OK);
+    mt_request_end(receive, receive->status);
+}
+
+void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
+                      const struct mt_wire *head,
+                      const struct mt_wire_rest *rest, const void *payload)
+{
+    struct mt_engine *engine = r->context->engine;
+    uint64_t n = mt_receive_name(r, head, rest->bytes);
+    r->peer = peer;
+    if (head->kind == MT_WIRE_EAGER) {
+        mt_layout_unpack(&r->buffer, 0, payload, n);
+        engine->counts.copied_bytes += n;
+        if ((head->flags & MT_WIRE_SYNCHRONOUS) == 0) {
+            mt_request_end(r, r->status);
+            return;
+        }
+        r->number = rest->number;
+        r->state = MT_REQUEST_DONE;
+        mt_leave(peer, r);
+        return;
+    }
+    struct mt_engine_transfer *t = peer->ended ? NULL : mt_transfer_new(r);
+    if (t == NULL) {
+        mt_request_end(r, MT_EPEER);
+        mt_peer_end(peer); /* its send would wait for ever */
+        return;
+    }
+    t->bytes = n;
+    t->remote_number = rest->number;
+    t->remote_address = rest->address;
+    t->remote_key = head->rkey;
+    t->way = head->flags;
+    mt_transfer_fetch(t);
+}
+
+/* A receive gets a message that waited, which ends with it. */
+static void mt_receive_kept(struct mt_engine_request *r,
+                            struct mt_engine_message *m)
+{
+    if (m->parked != NULL) {
+        mt_receive_self(r, &m->head, m->parked);
+    } else {
+        mt_receive_begin(r, m->peer, &m->head, &m->rest, m->payload);
+    }
+    free(m);
+}
+
+enum mt_status mt_engine_receive(struct mt_engine_context *context,
+                                 struct mt_engine_request *request,
+                                 int32_t source, int32_t tag,
+                                 const struct mt_buffer *buffer)
+{
+    struct mt_engine *engine = context->engine;
+    if (!mt_names_right(context, source, tag) || !mt_buffer_right(buffer)) {
+        return MT_EINVAL;
+    }
+    if (mt_unlikely(engine->forgotten)) {
+        return MT_ESTATE;
+    }
+    mt_engine_lock(engine);
+    mt_request_begin(context, request, buffer);
+    request->want_source = source;
+    request->want_tag = tag;
+    struct mt_engine_message *m = mt_match_receive(context, source, tag);
+    if (m != NULL) {
+        mt_message_remove(m);
+        mt_receive_kept(request, m);
+    } else if (source != MT_ENGINE_ANY &&
+               engine->peers[context->processes[source]].ended) {
+        mt_request_end(request, MT_EPEER);
+    } else {
+        mt_posted_add(context, request);
+    }
+    mt_engine_unlock(engine);
+    return MT_OK;
+}
+
+/* ---- messages that wait ---- */
+
+struct mt_engine_message *
+mt_message_new(struct mt_engine_context *context, struct mt_engine_peer *peer,
+               const struct mt_wire *head, const struct mt_wire_rest *rest,
+               uint64_t payload)
+{
+    struct mt_engine_counts *counts = &context->engine->counts;
+    struct mt_engine_message *m = malloc(sizeof(*m) + payload);
+    if (m == NULL) {
+        return NULL;
+    }
+    m->context = context;
+    m->peer = peer;
+    m->parked = NULL;
+    m->taken = false;
+    m->head = *head;
+    m->rest = *rest;
+    mt_message_add(context, m);
+    counts->unexpected_messages++;
+    counts->unexpected_bytes += rest->bytes;
+    return m;
+}
+
+bool mt_message_cancel(struct mt_engine_message *m)
+{
+    if (m->taken) {
+        return false; /* a probe matched it */
+    }
+    mt_message_remove(m);
+    free(m);
+    return true;
+}
+
+enum mt_status mt_engine_probe(struct mt_engine_context *context,
+                               int32_t source, int32_t tag,
+                               struct mt_engine_envelope *envelope_p,
+                               struct mt_engine_message **message_p)
+{
+    struct mt_engine *engine = context->engine;
+    if (!mt_names_right(context, source, tag)) {
+        return MT_EINVAL;
+    }
+    if (mt_unlikely(engine->forgotten)) {
+        return MT_ESTATE;
+    }
+    mt_engine_lock(engine);
+    struct mt_engine_message *m = mt_match_receive(context, source, tag);
+    if (m != NULL) {
+        *envelope_p =
+            (struct mt_engine_envelope){.source = (int32_t)m->head.source,
+                                        .tag = m->head.tag,
+                                        .bytes = m->rest.bytes};
+        if (message_p != NULL) {
+            mt_message_remove(m);
+            m->taken = true;
+            context->requests++; /* it needs the context */
+            *message_p = m;
+        }
+    }
+    mt_engine_unlock(engine);
+    return m != NULL ? MT_OK : MT_EAGAIN;
+}
+
+enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
+                                         struct mt_engine_request *request,
+                                         struct mt_engine_message *message,
+                                         const struct mt_buffer *buffer)
+{
+    struct mt_engine *engine = context->engine;
+    if (!mt_buffer_right(buffer)) {
+        return MT_EINVAL;
+    }
+    if (mt_unlikely(engine->forgotten)) {
+        return MT_ESTATE;
+    }
+    mt_engine_lock(engine);
+    mt_request_begin(context, request, buffer);
+    context->requests--; /* the message's */
+    mt_receive_kept(request, message);
+    mt_engine_unlock(engine);
+    return MT_OK;
+}

@@ -1,0 +1,194 @@
+/* thread.c: progress while the program is elsewhere: in a call of its MPI
+ * library, or computing. The thread
+ *
+ *   sleeps   while nobody depends on this process, until a request begins or a
+ *            peer runs out of credits;
+ *   naps     while somebody else makes progress, and longer the longer;
+ *   waits    for an event of the device otherwise: of what a peer wants to be
+ *            noticed (RTS and what else asks for an answer), or of a READ; then
+ *            it polls until nothing comes any more, before it waits again, so
+ *            that many messages make one event (Sur and others, PPoPP 2006).
+ *
+ * Where a device has no events it naps instead of waiting. It touches the
+ * engine only, says nothing and never spins. */
+#include "inside.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MT_NAP_NS = 100000,
+    MT_NAP_MOST_NS = 1600000,
+    MT_IDLE_NAPS = 20,      /* after which it sleeps */
+    MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
+};
+
+void mt_engine_wake(struct mt_engine *engine)
+{
+    const uint64_t one = 1;
+    if (__atomic_exchange_n(&engine->asleep, 0, __ATOMIC_RELAXED) != 0) {
+        ssize_t n = write(engine->wake_fd, &one, sizeof(one));
+        (void)n; /* full: it is readable, which is all that is wanted */
+    }
+}
+
+/* Until fd or wake_fd is readable. */
+static void mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
+{
+    struct pollfd fds[2] = {{.fd = engine->wake_fd, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN}};
+    if (poll(fds, fd >= 0 ? 2 : 1, timeout_ms) > 0 && fds[0].revents != 0) {
+        uint64_t count;
+        ssize_t n = read(engine->wake_fd, &count, sizeof(count));
+        (void)n;
+    }
+}
+
+/* Polls until nothing comes any more; under the lock. */
+static void mt_thread_drain(struct mt_engine *engine)
+{
+    while (mt_engine_round(engine)) {
+        engine->counts.thread_rounds++;
+    }
+}
+
+void mt_thread_arm(struct mt_engine *engine, bool solicited)
+{
+    const struct mt_rail *rail = &engine->rails.rails[0];
+    engine->waiting = solicited ? MT_WAITING_SOLICITED : MT_WAITING_ALL;
+    mt_fabric_cq_arm(rail->receive_cq, solicited);
+    if (!solicited) {
+        mt_fabric_cq_arm(rail->send_cq, false);
+    }
+}
+
+/* Behind an event, or where none came for a while. */
+static void mt_thread_woken(struct mt_engine *engine)
+{
+    struct mt_fabric_cq *cq;
+    mt_engine_lock(engine);
+    engine->waiting = MT_WAITING_NOT;
+    while (engine->channel != NULL &&
+           mt_fabric_channel_take(engine->channel, &cq) == MT_OK) {
+        engine->counts.thread_events++;
+    }
+    mt_thread_drain(engine);
+    mt_engine_unlock(engine);
+}
+
+/* One event, or nothing for a while. */
+static void mt_thread_wait(struct mt_engine *engine)
+{
+    mt_engine_lock(engine);
+    mt_thread_drain(engine);
+    /* what has to leave waits for credits, which any message may bring */
+    mt_thread_arm(engine, engine->busy == NULL);
+    bool moved = mt_engine_round(engine); /* what came before it was armed */
+    mt_engine_unlock(engine);
+    if (!moved) {
+        mt_thread_poll(engine, mt_fabric_channel_fd(engine->channel),
+                       MT_WAIT_MOST_MS);
+    }
+    mt_thread_woken(engine);
+}
+
+/* Until somebody depends on this process: a request began here, or a peer has
+ * run out of credits, and its last message says so by an event. Who begins a
+ * request took the engine's lock after this function did, and sees asleep, or
+ * before, and is seen here. */
+static void mt_thread_sleep(struct mt_engine *engine)
+{
+    bool moved = false;
+    int fd = -1;
+    __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
+    mt_engine_lock(engine);
+    bool idle = mt_engine_owes(engine) == 0;
+    if (idle && engine->channel != NULL) {
+        mt_thread_arm(engine, true);
+        moved = mt_engine_round(engine);
+        fd = mt_fabric_channel_fd(engine->channel);
+    }
+    __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
+    if (idle && !moved &&
+        __atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
+        mt_thread_poll(engine, fd, MT_WAIT_MOST_MS);
+    }
+    __atomic_store_n(&engine->asleep, 0, __ATOMIC_RELAXED);
+    mt_thread_woken(engine);
+}
+
+/* A look at what there is to do. */
+static void mt_thread_serve(struct mt_engine *engine)
+{
+    if (engine->channel != NULL) {
+        mt_thread_wait(engine);
+        return;
+    }
+    mt_engine_lock(engine);
+    mt_thread_drain(engine);
+    mt_engine_unlock(engine);
+}
+
+static void *mt_thread_main(void *argument)
+{
+    struct mt_engine *engine = argument;
+    struct timespec nap = {.tv_nsec = MT_NAP_NS};
+    uint32_t rounds = 0, idle = 0;
+    bool naps = true;
+    while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
+        if (naps) {
+            nanosleep(&nap, NULL);
+        }
+        uint32_t now = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+        bool others = now != rounds;
+        bool owes = mt_engine_owes(engine) > 0;
+        rounds = now;
+        idle = owes ? 0 : idle + 1;
+        naps = others || !owes || engine->channel == NULL;
+        nap.tv_nsec = others && nap.tv_nsec < MT_NAP_MOST_NS ? 2 * nap.tv_nsec
+                      : others                               ? nap.tv_nsec
+                                                             : MT_NAP_NS;
+        if (idle >= MT_IDLE_NAPS) {
+            mt_thread_sleep(engine);
+            idle = MT_IDLE_NAPS - 1; /* if nothing began, it goes on sleeping */
+        } else if (owes && !others) {
+            mt_thread_serve(engine);
+        }
+    }
+    return NULL;
+}
+
+enum mt_status mt_thread_start(struct mt_engine *engine)
+{
+    sigset_t all, before;
+    engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (engine->wake_fd < 0) {
+        return MT_ENOMEM;
+    }
+    sigfillset(&all); /* signals are for the program's own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    engine->has_thread =
+        pthread_create(&engine->thread, NULL, mt_thread_main, engine) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!engine->has_thread) {
+        close(engine->wake_fd);
+    }
+    return engine->has_thread ? MT_OK : MT_ENOMEM;
+}
+
+void mt_thread_stop(struct mt_engine *engine)
+{
+    if (!engine->has_thread) {
+        return;
+    }
+    __atomic_store_n(&engine->closing, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
+    mt_engine_wake(engine);
+    pthread_join(engine->thread, NULL);
+    close(engine->wake_fd);
+    engine->has_thread = false;
+}

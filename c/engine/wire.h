@@ -1,0 +1,74 @@
+/* wire.h: what processes send each other: a header in front of every message,
+ * whatever way it takes. Numbers are in the order of this machine's bytes, for
+ * the processes of a job run the same binary.
+ *
+ * What a peer sends is not trusted: mt_wire_parse lets nothing through that the
+ * rest of the engine would have to check again but for ranks and numbers of
+ * requests, which it looks up. */
+#ifndef MPITRACE_ENGINE_WIRE_H
+#define MPITRACE_ENGINE_WIRE_H
+
+#include "../include/base.h"
+#include "../include/status.h"
+
+enum { MT_WIRE_VERSION = 1 };
+
+enum mt_wire_kind {
+    MT_WIRE_EAGER = 1, /* a message with its payload */
+    MT_WIRE_RTS,       /* a message whose payload stays where it is */
+    MT_WIRE_DONE,      /* the receiver needs nothing more */
+    MT_WIRE_PULL,      /* send the payload in fragments */
+    MT_WIRE_FRAGMENT,  /* a part of the payload, in order */
+    MT_WIRE_CTS,       /* write the payload here */
+    MT_WIRE_FIN,       /* it is written */
+    MT_WIRE_KINDS,
+};
+
+enum mt_wire_flag {
+    MT_WIRE_SYNCHRONOUS = 1, /* of EAGER: answer with DONE when it matches */
+    MT_WIRE_NO_READ = 2,     /* of RTS: it cannot be read, ask for fragments */
+    MT_WIRE_PUT = 4,         /* of RTS: it will be written, or in fragments */
+};
+
+/* All of them begin with this. It is the whole header of an EAGER message that
+ * is not synchronous. */
+struct mt_wire {
+    uint8_t kind;
+    uint8_t flags;
+    uint16_t reserved;
+    uint32_t sequence; /* of all messages to this process, from 1 */
+    uint32_t context;
+    uint32_t source; /* rank of the sender there */
+    int32_t tag;
+    uint32_t rkey; /* RTS, CTS */
+};
+
+/* The others go on with this; what a kind has no use for is 0. */
+struct mt_wire_rest {
+    uint64_t number;  /* EAGER, RTS: of the sender's request; else of the
+                       * receiver's (of this message) */
+    uint64_t answer;  /* PULL, CTS: of the request that waits for the payload */
+    uint64_t bytes;   /* RTS: of payload; PULL, CTS: how much is wanted */
+    uint64_t address; /* RTS, CTS: where it is, where it goes */
+};
+
+/* A message, taken apart. */
+struct mt_wire_message {
+    struct mt_wire head;
+    struct mt_wire_rest rest; /* zero where there is none; EAGER: bytes are
+                               * the payload's */
+    const void *payload;
+    uint32_t payload_bytes;
+};
+
+/* Whether a message has a rest. */
+MT_INLINE bool mt_wire_long(unsigned kind, unsigned flags)
+{
+    return kind != MT_WIRE_EAGER || (flags & MT_WIRE_SYNCHRONOUS) != 0;
+}
+
+/* MT_EPEER: not a message of ours. bytes need not be aligned. */
+enum mt_status mt_wire_parse(const void *bytes, uint32_t count,
+                             struct mt_wire_message *message_p);
+
+#endif

@@ -1,0 +1,49 @@
+/* act.h: what libmpishim.so and libmpishim-rt.so know of each other. The shim
+ * measures and forwards; the runtime, which the shim loads inside MPI_Init of a
+ * job that asks for act, brings functions that stand in for some of the MPI
+ * library's. The shim calls those where it would have called the library, so
+ * both see every call of the application, and the library's own inner calls
+ * see neither. */
+#ifndef MPITRACE_ACT_H
+#define MPITRACE_ACT_H
+
+#include "base.h"
+#include "calls.gen.h"
+#include "status.h"
+
+/* Changes whenever a struct of this file does. */
+enum { MT_ACT_VERSION = 2 };
+
+/* What the shim tells. Valid until the process ends. */
+struct mt_act_host {
+    uint32_t version; /* MT_ACT_VERSION */
+    uint32_t family;  /* enum mt_mpi_family (segment.gen.h) */
+    uint32_t world_rank, world_size;
+    const char *world; /* which MPI_COMM_WORLD of the job this is */
+    bool threads; /* MPI_THREAD_MULTIPLE was granted */
+    /* The MPI library's function, its PMPI_ name, by enum mt_call id; NULL: it
+     * has none. */
+    void *const *native;
+    /* A symbol of the MPI library. */
+    void *(*symbol)(const char *name);
+    /* A line for the user; once: from rank 0 only. */
+    void (*say)(bool once, const char *text);
+    /* The policy that all ranks agreed on, as lines (docs/policy.md). */
+    const char *policy;
+};
+
+/* What the runtime brings: by enum mt_call id, with the signature of the MPI
+ * function in the ABI of the family; NULL: the library's own stays. */
+struct mt_act_functions {
+    void *function[MPITRACE_CALL_LIMIT];
+};
+
+/* Exported by libmpishim-rt.so under this name. Called once, inside the
+ * application's MPI_Init after the library's has returned, by all ranks of
+ * MPI_COMM_WORLD: it may communicate. Not MT_OK: the job runs on without it, on
+ * all ranks alike. */
+enum mt_status mt_act_start(const struct mt_act_host *host,
+                            struct mt_act_functions *functions_p);
+#define MT_ACT_START "mt_act_start"
+
+#endif

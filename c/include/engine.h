@@ -1,0 +1,185 @@
+/* engine.h: messages between the processes of a job, matched as MPI matches
+ * them (MPI 4.1, 3.5), carried over a device of fabric.h. It knows ranks, tags
+ * and contexts, and nothing of MPI's handles, types, statuses or functions: those
+ * are the caller's (c/act/).
+ *
+ * Threads. Every function may be called from any thread; one lock of the
+ * engine's serialises them. None blocks: who waits calls mt_engine_progress
+ * until the request is done.
+ *
+ * Peers. A process that is gone, or that breaks the protocol, is done with for
+ * good: requests that name it end with MT_EPEER, at once if they are new. A
+ * receive from any source stays, whoever is left. A peer is also ended when there
+ * is no memory to keep a message of its.
+ *
+ * Memory. A caller lends each struct mt_engine_request until it is done, and
+ * the buffer behind it as long. Sending and receiving allocate only for what MPI
+ * demands memory for: unexpected messages, and packed copies of what is not
+ * contiguous. */
+#ifndef MPITRACE_ENGINE_H
+#define MPITRACE_ENGINE_H
+
+#include "base.h"
+#include "fabric.h"
+#include "status.h"
+
+struct mt_engine;
+struct mt_engine_context;
+struct mt_engine_message; /* one that a probe took out of the queues */
+
+/* As a source or a tag of a receive or probe. Other tags are not negative. */
+enum { MT_ENGINE_ANY = -1 };
+
+/* ---- memory of a message ---- */
+
+struct mt_block {
+    int64_t offset; /* from the address of the element */
+    uint64_t bytes;
+};
+
+/* How an element lies in memory; elements follow each other extent apart.
+ * Blocks are in the order in which their bytes go into a message. */
+struct mt_layout {
+    const struct mt_block *blocks;
+    uint32_t block_count;
+    int64_t extent;
+    uint64_t size; /* sum of the blocks' bytes */
+};
+
+struct mt_buffer {
+    void *address;
+    const struct mt_layout *layout; /* NULL: contiguous */
+    uint64_t bytes;                 /* of payload; a multiple of layout->size */
+};
+
+/* ---- the engine ---- */
+
+/* How a message above the eager limit travels (Sur and others, PPoPP 2006). */
+enum mt_engine_rendezvous {
+    MT_ENGINE_RGET = 0, /* the receiver reads */
+    MT_ENGINE_RPUT,     /* the receiver replies, the sender writes */
+};
+
+enum mt_engine_mode {
+    MT_ENGINE_STANDARD = 0,
+    MT_ENGINE_SYNCHRONOUS, /* done only after a receive has matched it */
+};
+
+struct mt_engine_options {
+    const char *device; /* of fabric.h */
+    struct mt_fabric_options fabric;
+    struct mt_fabric_wireup wireup; /* rank and size: of processes */
+    uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
+    enum mt_engine_rendezvous rendezvous;
+    /* A thread that makes progress while the program is elsewhere (in a call of
+     * its MPI library, or computing) and somebody depends on this process. */
+    bool thread;
+    void (*say)(void *user, const char *text);
+    void *user;
+};
+
+/* Collective over wireup; all processes get the same verdict. */
+enum mt_status mt_engine_open(const struct mt_engine_options *options,
+                              struct mt_engine **engine_p);
+/* After a barrier of the caller's, behind which nobody sends any more, and with
+ * mt_engine_obligations at 0. */
+enum mt_status mt_engine_close(struct mt_engine *engine);
+/* In a child of fork: touches nothing shared. The engine does nothing there from
+ * now on (MT_ESTATE), and its memory stays. */
+void mt_engine_forget(struct mt_engine *engine);
+
+/* A communicator: processes[r] is the process (of wireup) of rank r, this one's
+ * rank is rank. id: the same on all members, and of no other open context that
+ * a member is in. What arrives before a context is opened waits for it; after
+ * closing, requests that are under way still end. */
+enum mt_status mt_engine_context_open(struct mt_engine *engine, uint32_t id,
+                                      uint32_t rank, uint32_t size,
+                                      const uint32_t *processes,
+                                      struct mt_engine_context **context_p);
+void mt_engine_context_close(struct mt_engine_context *context);
+
+/* ---- requests ---- */
+
+struct mt_engine_request {
+    /* Set before done is. */
+    enum mt_status status; /* MT_OK, MT_ETRUNCATED (receive), MT_EPEER, .. */
+    int32_t source;        /* receive: rank of the sender in the context */
+    int32_t tag;
+    uint64_t bytes; /* receive: of payload that came; truncated: that fitted */
+    bool cancelled;
+    uint32_t done; /* mt_engine_done */
+
+    /* The engine's own. */
+    struct mt_engine_request *next, **link;
+    struct mt_engine_context *context;
+    struct mt_engine_peer *peer;
+    struct mt_engine_transfer *transfer; /* of what is not copied at once */
+    struct mt_engine_message *parked;    /* a send that waits to be matched */
+    struct mt_buffer buffer;
+    uint64_t number; /* of a receive as it was posted; then the peer's */
+    int32_t want_source, want_tag;
+    enum mt_engine_mode mode;
+    uint32_t state;
+};
+
+MT_INLINE bool mt_engine_done(const struct mt_engine_request *request)
+{
+    return __atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Start; the request is done at once or later. Anything but MT_OK: it was not
+ * started (MT_EINVAL: no such rank; MT_ENOMEM). Messages from one process to
+ * another in one context match in the order of these calls, whatever way each
+ * takes. */
+enum mt_status mt_engine_send(struct mt_engine_context *context,
+                              struct mt_engine_request *request, int32_t rank,
+                              int32_t tag, enum mt_engine_mode mode,
+                              const struct mt_buffer *buffer);
+enum mt_status mt_engine_receive(struct mt_engine_context *context,
+                                 struct mt_engine_request *request,
+                                 int32_t source, int32_t tag,
+                                 const struct mt_buffer *buffer);
+
+/* Takes back a receive that nothing matched yet, or a send that has not left
+ * (MPI 4.1, 3.8.4): done and cancelled then. Otherwise it goes on. */
+void mt_engine_cancel(struct mt_engine_request *request);
+
+struct mt_engine_envelope {
+    int32_t source, tag;
+    uint64_t bytes;
+};
+
+/* MT_EAGAIN: no such message is here. message_p NULL: it stays where it is
+ * (Iprobe), else it is taken out, for one mt_engine_receive_message (Improbe). */
+enum mt_status mt_engine_probe(struct mt_engine_context *context,
+                               int32_t source, int32_t tag,
+                               struct mt_engine_envelope *envelope_p,
+                               struct mt_engine_message **message_p);
+enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
+                                         struct mt_engine_request *request,
+                                         struct mt_engine_message *message,
+                                         const struct mt_buffer *buffer);
+
+/* Moves what can be moved. True: something happened. */
+bool mt_engine_progress(struct mt_engine *engine);
+
+/* How many things other processes may wait for this one to do: requests that are
+ * not done, and peers that something is still on its way to or owed. 0: nobody
+ * depends on calls of mt_engine_progress. Pending receives count, since their
+ * sender may wait for them to be matched. */
+uint32_t mt_engine_obligations(const struct mt_engine *engine);
+
+struct mt_engine_counts {
+    uint64_t eager_messages, eager_bytes;
+    uint64_t rendezvous_messages, rendezvous_bytes;
+    uint64_t unexpected_messages, unexpected_bytes; /* at arrival */
+    uint64_t copied_bytes; /* by the engine, the provider's copies not counted */
+    uint64_t packed_bytes; /* of these, into or out of packed copies */
+    uint64_t credit_stalls; /* sends that had to wait for credits */
+    uint64_t thread_rounds; /* of progress, by the thread, that did something */
+    uint64_t thread_events; /* of the device that it waited for */
+};
+void mt_engine_count(const struct mt_engine *engine,
+                     struct mt_engine_counts *counts_p);
+
+#endif

@@ -1,0 +1,142 @@
+/* sources: c/engine/?*.c c/fabric/?*.c c/fabric/fault/?*.c c/fabric/iwarp/?*.c c/fabric/paths/?*.c c/fabric/shm/?*.c c/fabric/soft/?*.c c/fabric/verbs/?*.c */
+/* Progress by the engine's thread alone: what others need of a process that is
+ * elsewhere. */
+#include "engine_fixture.h"
+
+enum { EAGER = 1000 };
+
+/* One process starts its part and then sleeps, without a call of the engine,
+ * until the other has finished all that they do with each other. */
+static void sleep_through(uint32_t turn)
+{
+    uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    while (__atomic_load_n(finished, __ATOMIC_ACQUIRE) <= turn) {
+        usleep(300);
+        if (fix_now_ms() > fix.until_ms) {
+            FAIL("the other makes no progress while this one sleeps");
+        }
+    }
+}
+
+static void run_elsewhere(void *argument)
+{
+    enum { N = 400 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char out[700000], in[700000], small[8 * N];
+    static struct mt_engine_request s[N], r[N], others[4];
+    uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    int other = 1 - (int)fix.rank;
+    for (uint32_t turn = 0; turn < 12; turn++) {
+        bool sleeps = turn % 2 == fix.rank;
+        struct mt_buffer b = flat(out, 8);
+        /* long ones both ways, one that is answered, more than there are
+         * credits for; sometimes the sleeper is late, sometimes the other */
+        fill(out, sizeof(out), turn + fix.rank);
+        fix_barrier();
+        usleep(sleeps == (turn % 4 < 2) ? 2000 : 0);
+        start_receive(c, &others[0], other, 0, in, sizeof(in));
+        start_send(c, &others[1], other, 0, out, sizeof(out));
+        EQ(mt_engine_send(c, &others[2], (int)fix.rank, 1,
+                          MT_ENGINE_STANDARD, &b),
+           MT_OK);
+        EQ(mt_engine_send(c, &s[0], other, 1, MT_ENGINE_SYNCHRONOUS, &b),
+           MT_OK);
+        start_receive(c, &r[0], other, 1, small, 8);
+        for (int i = 1; i < N; i++) {
+            if (sleeps) {
+                start_receive(c, &r[i], other, 2, &small[8 * i], 8);
+            } else {
+                start_send(c, &s[i], other, 2, &out[8 * i], 8);
+            }
+        }
+        if (sleeps) {
+            sleep_through(turn);
+        }
+        start_receive(c, &others[3], (int)fix.rank, 1, NULL, 0);
+        fix_wait(&others[3]);
+        for (int i = 0; i < 3; i++) {
+            finish(&others[i]);
+        }
+        for (int i = 0; i < N; i++) {
+            if (i == 0 || !sleeps) {
+                finish(&s[i]);
+            }
+            if (i == 0 || sleeps) {
+                finish(&r[i]);
+            }
+        }
+        filled(in, sizeof(in), turn + (unsigned)other);
+        if (sleeps) {
+            filled(small, 8 * N, turn + (unsigned)other);
+        } else {
+            __atomic_store_n(finished, turn + 1, __ATOMIC_RELEASE);
+        }
+    }
+    struct mt_engine_counts counts;
+    mt_engine_count(fix.engine, &counts);
+    CHECK(counts.thread_rounds > 0);
+    mt_engine_context_close(c);
+    fix_close();
+}
+
+/* One process has begun nothing, and its thread sleeps; the other has more to
+ * send than there are credits for. */
+static void run_unexpected(void *argument)
+{
+    enum { N = 400, ASLEEP_US = 20000 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char out[8 * N], in[8 * N];
+    static struct mt_engine_request requests[N];
+    uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    fill(out, sizeof(out), 1);
+    fix_barrier();
+    if (fix.rank == 0) {
+        usleep(ASLEEP_US);
+        for (int i = 0; i < N; i++) {
+            start_send(c, &requests[i], 1, 0, &out[8 * i], 8);
+        }
+    } else {
+        sleep_through(0);
+        for (int i = 0; i < N; i++) {
+            start_receive(c, &requests[i], 0, 0, &in[8 * i], 8);
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        finish(&requests[i]);
+    }
+    if (fix.rank == 0) {
+        __atomic_store_n(finished, 1, __ATOMIC_RELEASE);
+    } else {
+        filled(in, sizeof(in), 1);
+    }
+    mt_engine_context_close(c);
+    fix_close();
+}
+
+int main(void)
+{
+    static const char *const devices[] = {"shm", "iwarp:lo"};
+    bool right = true;
+    for (unsigned i = 0; i < 2 * 3 * 2; i++) {
+        struct mt_engine_options o = {
+            .device = devices[i / 6],
+            .fabric = {.engine = (enum mt_fabric_engine)(i / 2 % 3),
+                       .engine_cpu = -1},
+            .eager_limit = EAGER,
+            .rendezvous = (enum mt_engine_rendezvous)(i % 2),
+            .thread = true};
+        char what[60];
+        if (ALL_WAYS == 0 && (i / 6 + i / 2 + i) % 2 == 0) {
+            continue;
+        }
+        snprintf(what, sizeof(what), "%s, engine %u, rendezvous %u", o.device,
+                 i / 2 % 3, i % 2);
+        right = fix_run(what, 2, run_elsewhere, &o) && right;
+        right = fix_run(what, 2, run_unexpected, &o) && right;
+    }
+    return !right;
+}

@@ -1,0 +1,214 @@
+/* progress.c: what hangs when one of two engines in a process stands still. The
+ * argument names the case. Two ranks; rank 0 has something under way while rank 1
+ * is in a call that does not look at messages. */
+#include "program.h"
+
+enum { LONG = 4 << 20 };
+
+static char out[LONG], in[LONG];
+
+typedef void blocking_fn(void);
+
+static void barrier(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void split(void)
+{
+    MPI_Comm made;
+    MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made);
+    MPI_Comm_free(&made);
+}
+
+static void window(void)
+{
+    static int memory[4];
+    MPI_Win win;
+    int value = 5;
+    MPI_Win_create(memory, sizeof(memory), 4, MPI_INFO_NULL, MPI_COMM_WORLD,
+                   &win);
+    MPI_Win_fence(0, win);
+    MPI_Put(&value, 1, MPI_INT, 1 - rank, 0, 1, MPI_INT, win);
+    MPI_Win_fence(0, win);
+    CHECK(memory[0] == 5);
+    MPI_Win_free(&win);
+}
+
+static void broadcast(void)
+{
+    static char data[100000];
+    if (rank == 0) {
+        fill(data, sizeof(data), 1);
+    }
+    MPI_Bcast(data, (int)sizeof(data), MPI_BYTE, 0, MPI_COMM_WORLD);
+    CHECK(filled(data, sizeof(data), 1));
+}
+
+/* The message ends only if rank 1, inside the call, has matched it; rank 0 enters
+ * the call only after that. */
+static void send_then(blocking_fn *call)
+{
+    MPI_Request request;
+    if (rank == 0) {
+        fill(out, LONG, 2);
+        MPI_Send(out, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+        call();
+    } else {
+        MPI_Irecv(in, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &request);
+        call();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        CHECK(filled(in, LONG, 2));
+    }
+}
+
+/* A synchronous send whose wildcard receive is posted by a rank that is in the
+ * call already; the sender is late. */
+static void late_then(blocking_fn *call)
+{
+    MPI_Request requests[8];
+    MPI_Status statuses[8];
+    int values[8];
+    if (rank == 0) {
+        usleep(200000);
+        for (int i = 0; i < 8; i++) {
+            MPI_Ssend(&i, 1, MPI_INT, 1, i, MPI_COMM_WORLD);
+        }
+        call();
+    } else {
+        for (int i = 0; i < 8; i++) {
+            MPI_Irecv(&values[i], 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG,
+                      MPI_COMM_WORLD, &requests[i]);
+        }
+        call();
+        MPI_Waitall(8, requests, statuses);
+        for (int i = 0; i < 8; i++) {
+            CHECK(values[i] == i && statuses[i].MPI_TAG == i);
+        }
+    }
+}
+
+/* More than the receiver has room for, while it is in the call. */
+static void flood_then(blocking_fn *call)
+{
+    enum { MANY = 5000 };
+    static int values[MANY];
+    static MPI_Request requests[MANY];
+    for (int i = 0; i < MANY; i++) {
+        values[i] = rank == 0 ? i : -1;
+        if (rank == 1) {
+            MPI_Irecv(&values[i], 1, MPI_INT, 0, 1, MPI_COMM_WORLD,
+                      &requests[i]);
+        }
+    }
+    if (rank == 0) {
+        usleep(50000);
+        for (int i = 0; i < MANY; i++) {
+            MPI_Send(&values[i], 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+        }
+        call();
+    } else {
+        call();
+        MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < MANY; i++) {
+            CHECK(values[i] == i);
+        }
+    }
+}
+
+static void with_each(void (*what)(blocking_fn *))
+{
+    what(barrier);
+    what(split);
+    what(window);
+    what(broadcast);
+}
+
+/* A long message of the library's own, then a wait of ours that drives it. */
+static void native_then_ours(int polls)
+{
+    MPI_Comm native;
+    MPI_Request request;
+    int flag = 0;
+    MPI_Comm_idup(MPI_COMM_WORLD, &native, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == 0) {
+        fill(out, LONG, 3);
+        MPI_Isend(out, LONG, MPI_BYTE, 1, 1, native, &request);
+        while (polls && !flag) {
+            MPI_Iprobe(1, 2, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+        }
+        MPI_Recv(NULL, 0, MPI_BYTE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(in, LONG, MPI_BYTE, 0, 1, native, MPI_STATUS_IGNORE);
+        CHECK(filled(in, LONG, 3));
+        MPI_Send(NULL, 0, MPI_BYTE, 0, 2, MPI_COMM_WORLD);
+    }
+    MPI_Comm_free(&native);
+}
+
+/* Nothing but MPI_Iprobe, while a long message leaves and one comes. */
+static void only_iprobe(void)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int flag = 0, count;
+    fill(out, LONG, 4);
+    MPI_Isend(out, LONG, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &request);
+    while (!flag) {
+        MPI_Iprobe(1 - rank, 1, MPI_COMM_WORLD, &flag, &status);
+    }
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    CHECK(count == LONG);
+    MPI_Recv(in, LONG, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, &status);
+    CHECK(filled(in, LONG, 4));
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+/* Short messages that nobody receives, and buffered ones that are received while
+ * their sender is in MPI_Finalize. */
+static void at_the_end(void)
+{
+    static char room[LONG + MPI_BSEND_OVERHEAD];
+    MPI_Request request;
+    if (rank == 0) {
+        MPI_Buffer_attach(room, (int)sizeof(room));
+        fill(out, LONG, 5);
+        MPI_Bsend(out, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+        MPI_Isend(out, 100, MPI_BYTE, 1, 7, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+        MPI_Send(out, 10, MPI_BYTE, 1, 8, MPI_COMM_WORLD); /* not received */
+    } else {
+        usleep(200000);
+        MPI_Recv(in, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        CHECK(filled(in, LONG, 5));
+        MPI_Recv(in, LONG, MPI_BYTE, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strcmp(what, "send") == 0) {
+        with_each(send_then);
+    } else if (strcmp(what, "late") == 0) {
+        with_each(late_then);
+    } else if (strcmp(what, "flood") == 0) {
+        with_each(flood_then);
+    } else if (strcmp(what, "native") == 0) {
+        native_then_ours(0);
+        native_then_ours(1);
+    } else if (strcmp(what, "iprobe") == 0) {
+        only_iprobe();
+    } else if (strcmp(what, "end") == 0) {
+        at_the_end();
+        MPI_Finalize();
+        say("%s", failures == 0 ? "right" : "wrong");
+        return failures != 0;
+    } else {
+        failures++;
+    }
+    return end();
+}

@@ -1,0 +1,101 @@
+/* threads.c: several threads in sends, receives, probes and waits at once; each
+ * pair of threads has a tag, and half of them a communicator of their own. Two
+ * ranks. */
+#include <pthread.h>
+
+#include "program.h"
+
+enum { THREADS = 4, ROUNDS = 200 };
+
+static MPI_Comm comms[THREADS];
+static int wrong[THREADS];
+
+static void *work(void *argument)
+{
+    int me = (int)(intptr_t)argument, other = 1 - rank;
+    static char out[THREADS][70000], in[THREADS][70000];
+    MPI_Comm comm = comms[me];
+    for (int i = 0; i < ROUNDS; i++) {
+        int n = lengths[(i + me) % 10];
+        MPI_Request requests[2];
+        MPI_Status status;
+        int flag = 0, count = -1;
+        fill(out[me], (size_t)n, (unsigned)(me + i));
+        memset(in[me], 0, (size_t)n);
+        if (i % 4 == 0) {
+            MPI_Sendrecv(out[me], n, MPI_BYTE, other, me, in[me], 70000,
+                         MPI_BYTE, other, me, comm, &status);
+        } else if (i % 4 == 1) {
+            MPI_Irecv(in[me], 70000, MPI_BYTE, other, me, comm, &requests[0]);
+            MPI_Isend(out[me], n, MPI_BYTE, other, me, comm, &requests[1]);
+            MPI_Wait(&requests[0], &status);
+            MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+        } else if (i % 4 == 2) {
+            MPI_Isend(out[me], n, MPI_BYTE, other, me, comm, &requests[0]);
+            MPI_Message message;
+            MPI_Mprobe(other, me, comm, &message, &status);
+            MPI_Mrecv(in[me], 70000, MPI_BYTE, &message, &status);
+            while (!flag) {
+                MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+            }
+        } else {
+            MPI_Irecv(in[me], 70000, MPI_BYTE, MPI_ANY_SOURCE, me, comm,
+                      &requests[0]);
+            MPI_Send(out[me], n, MPI_BYTE, other, me, comm);
+            MPI_Waitall(1, requests, &status);
+        }
+        MPI_Get_count(&status, MPI_BYTE, &count);
+        wrong[me] += count != n || !filled(in[me], (size_t)n,
+                                           (unsigned)(me + i));
+    }
+    return NULL;
+}
+
+/* Communicators are made by all threads at once, from different parents. */
+static void *make(void *argument)
+{
+    int me = (int)(intptr_t)argument, got = -1;
+    for (int i = 0; i < 20; i++) {
+        MPI_Comm made;
+        MPI_Comm_dup(comms[me], &made);
+        MPI_Sendrecv(&me, 1, MPI_INT, 1 - rank, 0, &got, 1, MPI_INT, 1 - rank,
+                     0, made, MPI_STATUS_IGNORE);
+        wrong[me] += got != me;
+        MPI_Comm_free(&made);
+    }
+    return NULL;
+}
+
+static void together(void *(*what)(void *))
+{
+    pthread_t threads[THREADS];
+    for (intptr_t t = 0; t < THREADS; t++) {
+        pthread_create(&threads[t], NULL, what, (void *)t);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(threads[t], NULL);
+        CHECK(wrong[t] == 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK(level == MPI_THREAD_MULTIPLE);
+    for (int t = 0; t < THREADS; t++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[t]);
+    }
+    MPI_Comm own[THREADS];
+    memcpy(own, comms, sizeof(own));
+    comms[0] = comms[1] = MPI_COMM_WORLD;
+    together(work);
+    memcpy(comms, own, sizeof(own));
+    together(make);
+    for (int t = 0; t < THREADS; t++) {
+        MPI_Comm_free(&comms[t]);
+    }
+    return end();
+}

@@ -1,0 +1,163 @@
+package act
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+// limit ends a job that hangs. Nothing depends on how long one takes.
+const limit = 3 * time.Minute
+
+// program is one of programs/, and how it is run.
+type program struct {
+	source string
+	args   []string
+	ranks  []int
+	// native says on which MPI the program does not pass without mpitrace, and
+	// why; there only act mode is run.
+	native map[string]string
+}
+
+var programs = []program{
+	{source: "order.c", ranks: []int{2, 3}},
+	{source: "modes.c", ranks: []int{2}},
+	{source: "arrays.c", ranks: []int{2}},
+	{source: "probes.c", ranks: []int{2}},
+	{source: "types.c", ranks: []int{2}, native: map[string]string{
+		"mpich": "MPICH 4.0 finds a message of some nested types too long for the same type",
+	}},
+	{source: "errors.c", ranks: []int{2}, native: map[string]string{
+		"openmpi": "Open MPI 4.1 ends with a segmentation fault in MPI_Waitall of a truncated message",
+	}},
+	{source: "comms.c", ranks: []int{1, 2, 4}},
+	{source: "threads.c", ranks: []int{2}},
+	{source: "null.c", ranks: []int{2}},
+	{source: "status.c", ranks: []int{2}},
+	{source: "many.c", ranks: []int{2}, native: map[string]string{
+		"openmpi": "Open MPI 4.1 receives them in another order",
+	}},
+	{source: "finalize.c", ranks: []int{2}},
+	{source: "progress.c", args: []string{"send"}, ranks: []int{2}},
+	{source: "progress.c", args: []string{"late"}, ranks: []int{2}},
+	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}},
+	{source: "progress.c", args: []string{"native"}, ranks: []int{2}},
+	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}},
+	{source: "progress.c", args: []string{"end"}, ranks: []int{2}},
+	{source: "legacy.f", ranks: []int{2}},
+	{source: "modern.f90", ranks: []int{2}},
+}
+
+// compile builds a program for m in dir and returns its path.
+func compile(t *testing.T, m mpijob.MPI, dir, source string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("programs", source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(dir, strings.ReplaceAll(source, ".", "_"))
+	compiler, args := m.CC, []string{"-O1", "-g", "-w", "-pthread", path}
+	if filepath.Ext(source) != ".c" {
+		compiler, args = m.FC, []string{"-O1", "-g", "-w", "-J", dir, path}
+	}
+	if err := mpijob.Compile(compiler, target, args...); err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+// line is one of a rank; libraries print others.
+var line = regexp.MustCompile(`(?m)^ *(\d+: .*)$`)
+
+// said is what the ranks printed, without the order in which they were heard.
+func said(out []byte) []string {
+	var lines []string
+	for _, found := range line.FindAllSubmatch(out, -1) {
+		lines = append(lines, string(found[1]))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// runProgram starts the program by command and gives its lines.
+func runProgram(t *testing.T, command []string, dir string) []string {
+	t.Helper()
+	p, err := mpijob.Start(limit, dir, mpijob.Environ(), command, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Wait()
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case out.TimedOut:
+		t.Fatalf("waited %v for the end of %q\n%s%s", limit, command, out.Stdout, out.Stderr)
+	case out.Status != 0:
+		t.Fatalf("%q: status %d\n%s%s", command, out.Status, out.Stdout, out.Stderr)
+	case strings.Contains(string(out.Stderr), "act mode is off"):
+		t.Fatalf("%q did not act:\n%s", command, out.Stderr)
+	}
+	return said(out.Stdout)
+}
+
+// TestPrograms runs each program without mpitrace and in act mode, where it must
+// say the same, which is that everything was right.
+func TestPrograms(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := filepath.Join(root, "build", "mpitrace")
+	if _, err := os.Stat(command); err != nil {
+		t.Fatalf("%v: run make build first", err)
+	}
+	for _, m := range mpijob.All {
+		t.Run(m.Name, func(t *testing.T) {
+			mpijob.Need(t, m.Missing())
+			t.Chdir(root)
+			helpers, err := m.Helpers(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Chdir(filepath.Join(root, "test", "act"))
+			dir := t.TempDir()
+			for _, p := range programs {
+				for _, ranks := range p.ranks {
+					if ranks > 2 && m.Name == "mpich" {
+						continue // its waits never yield: minutes on few processors
+					}
+					name := strings.Join(append([]string{p.source}, p.args...), "_")
+					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
+						testProgram(t, m, p, ranks, helpers, dir, command)
+					})
+				}
+			}
+		})
+	}
+}
+
+func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []string, dir, command string) {
+	argv := append([]string{compile(t, m, dir, p.source)}, p.args...)
+	job := mpijob.Job{MPI: m, Ranks: ranks, Argv: argv, Preload: helpers}
+	var want []string
+	for r := range ranks {
+		want = append(want, fmt.Sprintf("%d: right", r))
+	}
+	if _, fails := p.native[m.Name]; !fails {
+		if got := runProgram(t, job.Command(), dir); !slices.Equal(got, want) {
+			t.Fatalf("without mpitrace it said\n%s", strings.Join(got, "\n"))
+		}
+	}
+	job.Before = []string{command, "run", "--act", "--output", t.TempDir(), "--"}
+	if got := runProgram(t, job.Command(), dir); !slices.Equal(got, want) {
+		t.Errorf("in act mode it said\n%s", strings.Join(got, "\n"))
+	}
+}
