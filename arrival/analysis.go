@@ -68,13 +68,14 @@ type process struct {
 // seat is a place in a world that one process may take.
 type seat struct{ world, rank int32 }
 
+// classKey has what communicators made alike have in common.
 type classKey struct {
-	comm  uint64
+	kin   uint64
 	world int32
 	call  segment.Call
 }
 
-// class is all operations of one function on one communicator.
+// class is all operations of one function on communicators made alike.
 type class struct {
 	classKey
 	level       uint16
@@ -84,7 +85,10 @@ type class struct {
 	instances   []uint32
 }
 
-type instanceKey struct{ class, sequence, start uint32 }
+type instanceKey struct {
+	comm                   uint64
+	class, sequence, start uint32
+}
 
 // instance is one operation; rows of it are found by order.
 type instance struct {
@@ -174,11 +178,11 @@ func (a *Analysis) addClasses(s *segment.Segment, world int32) {
 		case raw.Call == 0:
 			a.skipped.Unclassed += raw.Instances
 			continue
-		case raw.CommID == 0 || raw.Level > levelMax:
+		case raw.Kin == 0 || raw.Level > levelMax:
 			a.skipped.Classes++
 			continue
 		}
-		index := a.class(classKey{raw.CommID, world, smallCount(raw.Call)})
+		index := a.class(classKey{raw.Kin, world, smallCount(raw.Call)})
 		c := &a.classes[index]
 		c.level = max(c.level, raw.Level)
 		c.dropped += raw.Dropped
@@ -213,7 +217,7 @@ func (a *Analysis) addRows(s *segment.Segment, index uint32) {
 	sites := map[uint64]uint16{}
 	for i := range kept {
 		raw := &kept[i]
-		if _, private := p.private[raw.CommID]; private || raw.CommID == 0 {
+		if _, private := p.private[raw.CommID]; private || raw.CommID == 0 || raw.Kin == 0 {
 			a.skipped.Incomparable++
 			continue
 		}
@@ -223,11 +227,11 @@ func (a *Analysis) addRows(s *segment.Segment, index uint32) {
 			a.skipped.Rows++
 			continue
 		}
-		class := a.class(classKey{raw.CommID, p.world, call})
+		class := a.class(classKey{raw.Kin, p.world, call})
 		if !Reaches(Hash(raw.CommID, raw.Sequence, raw.Start), a.classes[class].level) {
 			continue
 		}
-		r.instance = a.instance(instanceKey{class, raw.Sequence, raw.Start}, raw)
+		r.instance = a.instance(instanceKey{raw.CommID, class, raw.Sequence, raw.Start}, raw)
 		r.process = index
 		r.site = p.site(sites, raw.Address)
 		a.rows.add(r)

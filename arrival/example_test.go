@@ -16,9 +16,9 @@ func Example() {
 		enter := synth.Ticks(1000 + 400*uint64(rank))
 		call := uint16(synth.ID("MPI_Barrier"))
 		s.Extra = []synth.Section{
-			synth.NewSection(segment.SectionKindArrivals, 0, segment.RawArrival{CommID: 77 * 0x100, EnterTicks: enter, WaitTicks: enter,
+			synth.NewSection(segment.SectionKindArrivals, 0, segment.RawArrival{CommID: 77 * 0x100, Kin: 77 * 0x100, EnterTicks: enter, WaitTicks: enter,
 				ExitTicks: synth.Ticks(1500), Root: -1, Rank: int32(rank), Size: 2, Call: call}),
-			synth.NewSection(segment.SectionKindArrivalClasses, 0, segment.RawArrivalClass{CommID: 77 * 0x100, Call: call, Instances: 1, Kept: 1}),
+			synth.NewSection(segment.SectionKindArrivalClasses, 0, segment.RawArrivalClass{Kin: 77 * 0x100, Call: call, Instances: 1, Kept: 1}),
 		}
 		parsed, err := segment.Parse("rank", s.Bytes())
 		if err != nil {

@@ -13,7 +13,7 @@ func (a *Analysis) sortRows() {
 	for i := range a.instances {
 		in := &a.instances[i]
 		c := &a.classes[in.class]
-		if !Reaches(Hash(c.comm, in.sequence, in.start), c.level) {
+		if !Reaches(Hash(in.comm, in.sequence, in.start), c.level) {
 			in.rows = 0
 		}
 	}
@@ -58,17 +58,32 @@ func (a *Analysis) sortInstance(in *instance) {
 	}
 }
 
-// sortClasses gives each class its instances in the order of their calls.
+// sortClasses gives each class its instances in the order of their calls:
+// communicators by when they were used first, then by number.
 func (a *Analysis) sortClasses() {
+	type classComm struct {
+		class uint32
+		comm  uint64
+	}
+	first := map[classComm]int64{}
 	for i := range a.instances {
-		if in := &a.instances[i]; in.rows > 0 && !in.conflict {
-			c := &a.classes[in.class]
-			c.instances = append(c.instances, uint32(i))
+		in := &a.instances[i]
+		if in.rows == 0 || in.conflict {
+			continue
+		}
+		c := &a.classes[in.class]
+		c.instances = append(c.instances, uint32(i))
+		key, enter := classComm{in.class, in.comm}, a.rows.at(a.rowsOf(in)[0]).enter
+		if before, ok := first[key]; !ok || enter < before {
+			first[key] = enter
 		}
 	}
 	for i := range a.classes {
 		slices.SortFunc(a.classes[i].instances, func(x, y uint32) int {
 			p, q := &a.instances[x], &a.instances[y]
+			if p.comm != q.comm {
+				return cmp.Or(cmp.Compare(first[classComm{p.class, p.comm}], first[classComm{q.class, q.comm}]), cmp.Compare(p.comm, q.comm))
+			}
 			return cmp.Or(cmp.Compare(p.sequence, q.sequence), cmp.Compare(p.start, q.start))
 		})
 	}
@@ -95,7 +110,7 @@ func (a *Analysis) gatherExtents() {
 		if !operationOf(c.call).aligns {
 			continue
 		}
-		key := classKey{comm: c.comm, world: c.world}
+		key := classKey{kin: c.kin, world: c.world}
 		index, ok := comms[key]
 		if !ok {
 			index = len(a.comms)

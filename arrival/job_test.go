@@ -1,6 +1,7 @@
 package arrival
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -59,7 +60,7 @@ func oneNode() []*testNode { return []*testNode{{name: "n0", rate: 1}} }
 // op is one collective operation: by rank the true times; nil wait: blocking.
 type op struct {
 	call              string
-	comm              uint64
+	comm, kin         uint64 // kin 0: like comm
 	sequence, start   uint32
 	root              int32
 	bytes             uint64
@@ -77,7 +78,7 @@ func (j *testJob) add(o op) {
 		if o.wait != nil {
 			wait = o.wait[r]
 		}
-		j.arrivals[r] = append(j.arrivals[r], segment.RawArrival{CommID: o.comm, Sequence: o.sequence, Start: o.start,
+		j.arrivals[r] = append(j.arrivals[r], segment.RawArrival{CommID: o.comm, Kin: cmp.Or(o.kin, o.comm), Sequence: o.sequence, Start: o.start,
 			EnterTicks: n.ticks(o.enter[r]), WaitTicks: n.ticks(wait), ExitTicks: n.ticks(o.exit[r]), Bytes: o.bytes,
 			Address: 0x1000*uint64(r+1) + o.address, Root: o.root, Rank: int32(r), Size: int32(len(o.enter)), Call: uint16(synth.ID(o.call))})
 	}
@@ -86,7 +87,7 @@ func (j *testJob) add(o op) {
 // count declares a class on all ranks.
 func (j *testJob) count(call string, instances uint64, level uint16) {
 	for r := range j.classes {
-		j.classes[r] = append(j.classes[r], segment.RawArrivalClass{CommID: 7, Call: uint16(synth.ID(call)), Instances: instances, Level: level})
+		j.classes[r] = append(j.classes[r], segment.RawArrivalClass{Kin: 7, Call: uint16(synth.ID(call)), Instances: instances, Level: level})
 	}
 }
 

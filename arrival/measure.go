@@ -27,11 +27,17 @@ type siteKey struct {
 
 // measureClass goes through the instances that most ranks have recorded.
 func (a *Analysis) measureClass(c *class) *Class {
-	out := &Class{World: a.worlds[c.world], CommID: c.comm, Call: c.call, Dependency: operationOf(c.call).dependency,
+	out := &Class{World: a.worlds[c.world], Call: c.call, Dependency: operationOf(c.call).dependency,
 		Level: c.level, Instances: c.least, InstancesMost: c.most, Dropped: c.dropped}
-	for _, n := range c.instances {
+	for i, n := range c.instances {
 		in := &a.instances[n]
+		if out.Comms == 0 || a.instances[c.instances[i-1]].comm != in.comm {
+			out.Comms++
+		}
 		out.RanksSeen, out.Size = max(out.RanksSeen, int(in.rows)), max(out.Size, int(in.size))
+	}
+	if out.Comms > 0 {
+		out.CommID = a.instances[c.instances[0]].comm
 	}
 	all := newTally(a)
 	sites := map[siteKey]*tally{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"testing"
@@ -152,8 +153,8 @@ func TestLevels(t *testing.T) {
 	}
 	for r, level := range levels {
 		call := uint16(synth.ID("MPI_Barrier"))
-		j.classes[r] = []segment.RawArrivalClass{{CommID: 7, Call: call, Instances: uint64(n - 10), Level: level}, {CommID: 7, Call: call, Instances: 10 + uint64(r), Level: 0},
-			{CommID: 7, Call: call, Level: 65535}, {Instances: 5}}
+		j.classes[r] = []segment.RawArrivalClass{{Kin: 7, Call: call, Instances: uint64(n - 10), Level: level}, {Kin: 7, Call: call, Instances: 10 + uint64(r), Level: 0},
+			{Kin: 7, Call: call, Level: 65535}, {Instances: 5}}
 		j.arrivals[r] = slices.DeleteFunc(j.arrivals[r], func(a segment.RawArrival) bool { return !Reaches(Hash(7, a.Sequence, 0), level) })
 	}
 	_, r := j.analyse(t, Options{})
@@ -166,6 +167,38 @@ func TestLevels(t *testing.T) {
 	}
 	if r.Skipped.Classes != 3 || r.Skipped.Unclassed != 15 {
 		t.Errorf("%+v", r.Skipped)
+	}
+}
+
+// TestMadeAnew: a program that makes a communicator for every three operations
+// gets the figures of one that keeps it.
+func TestMadeAnew(t *testing.T) {
+	measured := func(id func(k int) (comm uint64, sequence uint32)) *Class {
+		rng := rand.New(rand.NewPCG(29, 29))
+		j := newJob(oneNode(), 0, 0, 0, 0)
+		for k := range 120 {
+			enter, exit := barrierLike(rng, 4, 1e6*float64(k+1), 1000, 500)
+			enter[k/30] += 5000
+			for i := range exit {
+				exit[i] += 5000
+			}
+			comm, sequence := id(k)
+			j.add(op{call: "MPI_Barrier", root: -1, comm: comm, kin: 7, sequence: sequence, enter: enter, exit: exit})
+		}
+		j.count("MPI_Barrier", 120, 0)
+		_, r := j.analyse(t, Options{})
+		if len(r.Classes) != 1 {
+			t.Fatalf("%d classes", len(r.Classes))
+		}
+		return r.Classes[0]
+	}
+	kept := measured(func(k int) (uint64, uint32) { return 7, uint32(k) })
+	anew := measured(func(k int) (uint64, uint32) { return Hash(uint64(k/3), 0, 0), uint32(k % 3) })
+	if kept.Comms != 1 || anew.Comms != 40 || kept.Sampled != 120 || !kept.Pattern.ByPrevious {
+		t.Errorf("%d and %d communicators, %d sampled, pattern %+v", kept.Comms, anew.Comms, kept.Sampled, kept.Pattern)
+	}
+	if !reflect.DeepEqual(kept.Figures, anew.Figures) {
+		t.Errorf("kept %+v\nmade anew %+v", kept.Figures, anew.Figures)
 	}
 }
 
@@ -440,7 +473,7 @@ func scaleRank(rank, ranks, samples, perNode int) *synth.Segment {
 	for k := range samples {
 		at := 1e8 * float64(k+1)
 		call := []string{"MPI_Allreduce", "MPI_Bcast", "MPI_Barrier", "MPI_Scan"}[k%4]
-		j.arrivals[0] = append(j.arrivals[0], segment.RawArrival{CommID: 7, Sequence: uint32(k), EnterTicks: n.ticks(at + 1e5*rng.Float64()), ExitTicks: n.ticks(at + 2e5),
+		j.arrivals[0] = append(j.arrivals[0], segment.RawArrival{CommID: 7, Kin: 7, Sequence: uint32(k), EnterTicks: n.ticks(at + 1e5*rng.Float64()), ExitTicks: n.ticks(at + 2e5),
 			Bytes: 8, Address: uint64(0x1000 + k%20), Rank: int32(rank), Size: int32(ranks), Call: uint16(synth.ID(call))})
 		j.arrivals[0][k].WaitTicks = j.arrivals[0][k].EnterTicks
 	}

@@ -54,14 +54,17 @@ type Factors struct {
 	Worst   float64 // worst-case imbalance factor, omega / T
 }
 
-// Class is all operations of one collective function on one communicator.
-// Blocking, nonblocking and persistent forms are classes of their own.
+// Class is all operations of one collective function on one communicator, or
+// on several that were made alike: of the same processes, in the same way, from
+// such a parent. A program that makes one anew in every iteration has one
+// class. Blocking, nonblocking and persistent forms are classes of their own.
 type Class struct {
 	World      string
-	CommID     uint64
+	CommID     uint64 // of several, the one sampled first
+	Comms      int    // communicators that were sampled
 	Call       segment.Call
 	Dependency Dependency
-	Size       int // ranks of the communicator
+	Size       int // ranks of a communicator
 	RanksSeen  int // whose samples are there; if less, spread and waiting are lower bounds
 	Level      uint16
 
@@ -153,6 +156,7 @@ type Pattern struct {
 
 // Sample is one sampled instance.
 type Sample struct {
+	CommID          uint64
 	Sequence, Start uint32
 	Bytes           uint64 // largest share of a rank
 	Root            int32  // in the communicator, negative without one
@@ -177,7 +181,7 @@ func (r *Result) Sample(c *Class, i int) Sample {
 	a := r.analysis
 	in := &a.instances[c.sampled[i]]
 	members, origin, _ := a.members(in, nil)
-	s := Sample{Sequence: in.sequence, Start: in.start, Bytes: in.bytes, Root: in.root, Last: -1}
+	s := Sample{CommID: in.comm, Sequence: in.sequence, Start: in.start, Bytes: in.bytes, Root: in.root, Last: -1}
 	s.AverageNS, s.WorstNS, s.BoundNS = a.imbalance(members)
 	if last := a.lastOf(members); last >= 0 {
 		s.Last = a.processes[members[last].process].rank

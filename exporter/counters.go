@@ -12,7 +12,7 @@ import (
 // are nanoseconds.
 type Counters struct {
 	Calls, TimeNS, Bytes [operationCount]uint64
-	MPINS                uint64 // inside calls, without set-up and callbacks
+	MPINS                uint64 // inside calls, without set-up and callbacks; of a running process with those in progress
 	WallNS               uint64 // return of MPI_Init to entry of MPI_Finalize
 	BlockedNS            uint64 // inside calls that complete requests
 	OverheadNS           uint64 // of measuring

@@ -112,6 +112,9 @@ func TestShare(t *testing.T) {
 		if err != nil || p.State != StateRunning || !p.InMPI || math.Abs(p.share()-want) > 0.05 {
 			t.Errorf("state %s, in MPI %v, share %v, want %v of %d ns: %v", p.State, p.InMPI, p.share(), want, p.WallNS, err)
 		}
+		if done, _, err := countersOf(s, 1<<50); err != nil || math.Abs(float64(p.MPINS-done.MPINS)/float64(p.WallNS)-want) > 0.05 {
+			t.Errorf("MPI time of %d ns, %d of them of calls that have returned: %v", p.MPINS, done.MPINS, err)
+		}
 	}
 }
 

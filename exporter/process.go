@@ -53,7 +53,8 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 	return p, nil
 }
 
-// addCurrent adds what the threads are doing now.
+// addCurrent adds what the threads are doing now: while a rank is stuck in a
+// call, its MPI time goes on.
 func (p *Process) addCurrent(s *segment.Segment, busy map[uint32]uint64, uptimeNS uint64) {
 	h, now, last := &s.Header, s.NowTicks(), s.StartTicks()
 	for _, t := range s.Threads() {
@@ -63,7 +64,9 @@ func (p *Process) addCurrent(s *segment.Segment, busy map[uint32]uint64, uptimeN
 		}
 		p.InMPI = true
 		if now > t.EnterTicks && !segment.Call(t.Call).Setup() {
-			p.BusyNS = max(p.BusyNS, busy[t.Shard]+min(h.NS(now-t.EnterTicks), uptimeNS))
+			ns := min(h.NS(now-t.EnterTicks), uptimeNS)
+			grow(&p.MPINS, ns)
+			p.BusyNS = max(p.BusyNS, busy[t.Shard]+ns)
 		}
 	}
 	if last > 0 && now > last {

@@ -42,6 +42,7 @@ func (r *Report) AdviceInput() advise.Input {
 // addAdvice adds one row of a place: places differ in phase and callers too.
 func addAdvice(into *advise.Site, s *Site) {
 	into.Calls += s.Calls
+	into.Peerless += s.Peerless
 	into.Bytes += s.Bytes
 	into.TimeNS += s.TimeNS
 	into.RequestNS += s.RequestNS

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,11 +203,11 @@ func TestSpentOnTwo(t *testing.T) {
 		site := reductions(s)
 		site.Calls, site.Ticks = 2*site.Calls, 3*site.Ticks
 		second := s.ArrivalClasses[9]
-		second.CommID += 2
+		second.Kin += 2
 		s.ArrivalClasses = append(s.ArrivalClasses, second)
 		for i := range s.Arrivals {
-			if s.Arrivals[i].CommID = second.CommID; i%3 > 0 {
-				s.Arrivals[i].CommID = second.CommID - 2
+			if i%3 == 0 {
+				s.Arrivals[i].CommID, s.Arrivals[i].Kin = s.Arrivals[i].CommID+2, second.Kin
 			}
 		}
 		for i := range s.ArrivalClasses {
@@ -215,6 +216,26 @@ func TestSpentOnTwo(t *testing.T) {
 	}), Options{})
 	if s := r.Arrivals[0].Site; len(r.Arrivals) != 2 || findingWith(r, "of the "+duration(s.TimeNS)+" spent in MPI_Allreduce at heat.c:121, on 2 communicators") == "" {
 		t.Errorf("%d rows, %s in the table, findings %q", len(r.Arrivals), duration(s.TimeNS), r.Findings)
+	}
+}
+
+// TestMadeAnew: communicators that are made anew for some operations each change
+// nothing in what is found.
+func TestMadeAnew(t *testing.T) {
+	kept := load(t, onRows(func(int, *synth.Segment) {}), Options{})
+	anew := load(t, onRows(func(_ int, s *synth.Segment) {
+		for i := range s.Arrivals {
+			s.Arrivals[i].CommID += uint64(s.Arrivals[i].Sequence / 100)
+		}
+		for i := range s.ArrivalClasses {
+			s.ArrivalClasses[i].Level = 0 // what was kept need not match the hash of another communicator
+		}
+	}), Options{})
+	if !slices.Equal(kept.Findings, anew.Findings) || len(anew.Arrivals) != 1 {
+		t.Errorf("%d rows, findings %q instead of %q", len(anew.Arrivals), anew.Findings, kept.Findings)
+	}
+	if a := anew.Arrivals[0]; a.Comms < 50 || a.Comm != "communicators of 8, made alike" {
+		t.Errorf("%d communicators, %q", a.Comms, a.Comm)
 	}
 }
 

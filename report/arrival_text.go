@@ -109,21 +109,21 @@ func (t *writer) arrival(a *Arrival) {
 	if len(a.others) > 0 {
 		t.wrap("  "+pad("also at", 10, false), t.r.spots(a.others, 2)+": other ranks call it there")
 	}
-	for _, row := range a.describe() {
+	for _, row := range a.describe(t.r.Network) {
 		t.wrap("  "+pad(row[0], 10, false), row[1])
 	}
 	t.blank()
 }
 
-// describe is the figures of a place as heads and texts.
-func (a *Arrival) describe() [][2]string {
+// describe is the figures of a place as heads and texts; network may be nil.
+func (a *Arrival) describe(network *Network) [][2]string {
 	out := [][2]string{{"calls", a.callsText()}}
 	if a.balanced() {
 		out = append(out, [2]string{"spread", withinError})
 	} else {
 		out = append(out, [2]string{"spread", "last - first: " + a.Worst.text()}, [2]string{"", "from the mean: " + a.Average.text()})
 	}
-	out = append(out, [2]string{"factors", a.factorsText()}, [2]string{"cost", a.costText()})
+	out = append(out, [2]string{"factors", a.factorsText(network)}, [2]string{"cost", a.costText()})
 	if !a.balanced() {
 		out = append(out, [2]string{"last", a.lastRanksText()}, [2]string{"awaited", a.awaitedText()}, [2]string{"pattern", a.patternText()})
 	}
@@ -154,11 +154,11 @@ func (a *Arrival) callsText() string {
 	return text
 }
 
-func (a *Arrival) factorsText() string {
-	if a.Factors == nil {
-		return "withheld: the time of a message is not known (--network)"
+func (a *Arrival) factorsText(network *Network) string {
+	if a.Factors == nil || network == nil {
+		return "withheld: the time of a message is not known (--network, or mpitrace bench latency)"
 	}
-	return fmt.Sprintf("last - first is %s times a message of this size, the mean distance %s times", digits(a.Factors.Worst), digits(a.Factors.Average))
+	return fmt.Sprintf("last - first is %s times a message of this size, the mean distance %s times (%s)", digits(a.Factors.Worst), digits(a.Factors.Average), network.sourceText())
 }
 
 func (a *Arrival) costText() string {

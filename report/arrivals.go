@@ -11,14 +11,15 @@ import (
 	"github.com/mpitrace/mpitrace/segment"
 )
 
-// Arrival is how ranks arrived at one collective function of one communicator
-// that was called from one place. Times are nanoseconds; sums are over ranks
+// Arrival is how ranks arrived at one collective function of one communicator,
+// or of several that were made alike, that was called from one place. Times are nanoseconds; sums are over ranks
 // and extrapolated from the sampled operations to all.
 type Arrival struct {
 	Function   SiteFunction `json:"function"` // with the totals of the place
 	Site       *Site        `json:"site"`     // in the lowest rank
 	Comm       string       `json:"comm"`
-	CommID     string       `json:"comm_id"`
+	CommID     string       `json:"comm_id"`               // of several, the one sampled first
+	Comms      int          `json:"communicators_sampled"` // made alike: of the same ranks, in the same way
 	World      string       `json:"world"`
 	Size       int          `json:"size"`
 	RanksSeen  int          `json:"ranks_seen"` // if less than size, spread and waiting are lower bounds
@@ -31,7 +32,7 @@ type Arrival struct {
 
 	Average  Distribution `json:"average_ns"` // mean distance from the mean arrival (Qian 2010, Eq. 6.1 and 6.2)
 	Worst    Distribution `json:"worst_ns"`   // last arrival less first (Eq. 6.3)
-	Factors  *Factors     `json:"factors"`    // null without a calibrated network
+	Factors  *Factors     `json:"factors"`    // null without network
 	Balanced int          `json:"balanced"`   // sampled operations whose ranks arrived within the bound
 	BoundNS  uint64       `json:"bound_ns"`   // mean of what two arrivals may be off against each other
 	BoundMax uint64       `json:"bound_max_ns"`
@@ -134,6 +135,10 @@ func estimateOf(t arrival.Total) Estimate {
 
 // finishArrivals takes over what the analysis found.
 func (b *builder) finishArrivals() {
+	if b.options.Network == nil {
+		b.options.Network = b.stored()
+	}
+	b.report.Network, b.report.options.Network = b.options.Network, b.options.Network
 	result := b.arrivals.Result()
 	names := b.commNames()
 	sources := map[*Arrival]arrivalSource{}
@@ -176,7 +181,7 @@ func (b *builder) arrival(c *arrival.Class, s *arrival.Site, names map[uint64]st
 	site := b.placeSite(b.placeOf(c.World, s.Rank, s.Address, uint32(c.Call)))
 	out := &Arrival{
 		Function: SiteFunction{c.Call.String(), site.Totals}, Site: site, World: c.World,
-		Comm: cmp.Or(names[c.CommID], fmt.Sprintf("communicator of %d", c.Size)), CommID: fmt.Sprintf("%016x", c.CommID),
+		Comm: commText(c, names), Comms: c.Comms, CommID: fmt.Sprintf("%016x", c.CommID),
 		Size: c.Size, RanksSeen: c.RanksSeen, Dependency: c.Dependency.String(), call: c.Call, rooted: c.Dependency == arrival.DependencyOneToAll,
 		Operations: uint64(math.Round(float64(c.Instances) * float64(s.Sampled) / float64(max(1, c.Sampled)))),
 		Sampled:    s.Sampled, Incomplete: c.Incomplete, Unaligned: c.Unaligned, Impossible: c.Impossible,
@@ -197,6 +202,14 @@ func (b *builder) arrival(c *arrival.Class, s *arrival.Site, names map[uint64]st
 		}
 	}
 	return out
+}
+
+// commText names the communicator of a class.
+func commText(c *arrival.Class, names map[uint64]string) string {
+	if c.Comms > 1 {
+		return fmt.Sprintf("communicators of %d, made alike", c.Size)
+	}
+	return cmp.Or(names[c.CommID], fmt.Sprintf("communicator of %d", c.Size))
 }
 
 // addPlaces notes where a rank called the operations from; the first place is

@@ -104,27 +104,27 @@ func escapeGlob(path string) string {
 // first. err is what could not be looked through; a job may be found all the same.
 func newestJob(bases []string) (path string, at time.Time, alive bool, err error) {
 	type job struct {
-		path  string
-		at    int64
-		alive bool
+		path        string
+		at          int64
+		alive, read bool
 	}
 	var jobs []job
 	for _, base := range bases {
 		found, problem := segment.Scan(base)
 		err = cmp.Or(err, problem)
-		for i := range found {
-			if found[i].Err != nil {
-				err = cmp.Or(err, found[i].Err)
-				continue
+		for _, in := range segment.ByJob(found) {
+			j := job{path: in.Path}
+			for i := range in.Segments {
+				f := &in.Segments[i]
+				if f.Err != nil {
+					err = cmp.Or(err, f.Err)
+					continue
+				}
+				j.at, j.alive, j.read = max(j.at, int64(f.Header.FirstRealtimeNS)), j.alive || f.Alive, true
 			}
-			dir := filepath.Dir(found[i].Path)
-			k := slices.IndexFunc(jobs, func(j job) bool { return j.path == dir })
-			if k < 0 {
-				jobs = append(jobs, job{path: dir})
-				k = len(jobs) - 1
+			if j.read {
+				jobs = append(jobs, j)
 			}
-			jobs[k].at = max(jobs[k].at, int64(found[i].Header.FirstRealtimeNS))
-			jobs[k].alive = jobs[k].alive || found[i].Alive
 		}
 	}
 	if len(jobs) == 0 {

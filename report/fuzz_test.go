@@ -66,7 +66,7 @@ func FuzzReport(f *testing.F) {
 			}
 		}
 		// Lookups in files of this machine are no matter of this test.
-		r, err := Load(dir, Options{Detail: true, Symbols: symbols.New(symbols.Options{DebugDirs: []string{}}), Network: &Network{500, 0.1}, Costs: someCosts()})
+		r, err := Load(dir, Options{Detail: true, Symbols: symbols.New(symbols.Options{DebugDirs: []string{}}), Network: &Network{StartupNS: 500, NSPerByte: 0.1}, Costs: someCosts()})
 		if err != nil {
 			t.Fatalf("one sound rank should do: %v", err)
 		}

@@ -30,8 +30,10 @@ type Options struct {
 	// EagerLimit is the largest payload that the MPI library sends at once; 0:
 	// reusetrack.DefaultEagerLimit.
 	EagerLimit uint64
-	// Network is the time of one message; nil: imbalance factors are withheld.
-	Network *Network
+	// Network is the time of one message; nil: that in Calibrations, which is
+	// CalibrationDir or empty, else imbalance factors are withheld.
+	Network      *Network
+	Calibrations string
 	// Costs of the machine; nil: how many buffers are frequently used, and what
 	// sending from them would save, is withheld.
 	Costs *reusetrack.Costs
@@ -155,9 +157,8 @@ func newBuilder(options Options) *builder {
 	if options.Symbols == nil {
 		options.Symbols = symbols.New(symbols.Options{})
 	}
-	return &builder{
-		measured: newMeasured(&options),
-		options:  options,
+	b := &builder{
+		options: options,
 		report: &Report{Schema: Schema, resolver: options.Symbols, options: options, restricted: options.Ranks != nil,
 			Stuck: []Stuck{}, Pairs: []Pair{}, Findings: []string{},
 			Arrivals: []*Arrival{}, Reuse: []*Reuse{}, Overlap: []*Overlap{}, Clocks: []Clock{},
@@ -167,6 +168,8 @@ func newBuilder(options Options) *builder {
 		types: map[typeKey]*Datatype{}, phases: map[phaseKey]int{}, nodes: map[string]bool{},
 		matrices: map[int]*Matrix{},
 	}
+	b.measured = newMeasured(&options, b.transfer)
+	return b
 }
 
 // wants tells whether the user asked for this rank.

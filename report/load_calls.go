@@ -85,6 +85,7 @@ func (b *builder) addSites(l *local) {
 		site.RequestNS += h.NS(raw.RequestTicks)
 		site.BeforeNS += h.NS(raw.BeforeTicks)
 		site.BlockedNS += h.NS(raw.BlockedTicks)
+		site.Peerless += raw.Peerless
 		site.tally.add(&site.Spread, b.serial, rank, totals.TimeNS)
 		call := uint32(raw.Call)
 		f := b.function(call)

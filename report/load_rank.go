@@ -204,8 +204,7 @@ func (b *builder) addTypes(l *local) {
 // addCurrent takes over the calls in progress.
 func (b *builder) addCurrent(l *local) {
 	h, rank := &l.s.Header, l.rank
-	now := l.s.NowTicks()
-	last := l.s.StartTicks()
+	now, last, until := l.s.NowTicks(), l.s.StartTicks(), l.s.EndTicks()
 	for i := range l.threads {
 		t := &l.threads[i]
 		last = max(last, t.EnterTicks)
@@ -216,9 +215,14 @@ func (b *builder) addCurrent(l *local) {
 			at: h.RealtimeNS(t.EnterTicks)}
 		c.Entered = realtime(c.at)
 		if l.s.Alive && now > t.EnterTicks {
-			c.SinceNS = h.NS(now - t.EnterTicks)
-			if !setup(t.Call) {
-				rank.BusyNS = max(rank.BusyNS, l.busyNS[t.Shard]+c.SinceNS)
+			c.SinceNS, until = h.NS(now-t.EnterTicks), now
+		}
+		// the call that it died in counts up to the last moment known
+		if until > t.EnterTicks && !setup(t.Call) {
+			ns := h.NS(until - t.EnterTicks)
+			rank.BusyNS = max(rank.BusyNS, l.busyNS[t.Shard]+ns)
+			if !l.s.Alive {
+				rank.MPINS += ns
 			}
 		}
 		if t.Details != 0 && !t.Torn {

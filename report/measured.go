@@ -24,9 +24,9 @@ type measured struct {
 	found     *arrival.Result          // kept for a timeline only: holds all samples
 }
 
-func newMeasured(o *Options) *measured {
+func newMeasured(o *Options, transfer func(bytes uint64) float64) *measured {
 	return &measured{
-		arrivals: arrival.New(arrival.Options{TransferNS: o.Network.transfer()}),
+		arrivals: arrival.New(arrival.Options{TransferNS: transfer}),
 		reuse:    reusetrack.NewSummary(reusetrack.Options{EagerLimit: o.EagerLimit, Costs: o.Costs}),
 		spans:    map[processSpans][]moduleSpan{}, places: map[placeKey]*Site{}, overlaps: map[placeKey]*Overlap{},
 		headless: map[segment.Process]bool{},

@@ -257,7 +257,7 @@ func (r *Report) senders(wanted func(bytes uint64) bool) (places []*Site, ns uin
 	list := slices.Clone(r.Sites)
 	slices.SortStableFunc(list, func(x, y *Site) int { return int(one(y.Calls > x.Calls)) - int(one(y.Calls < x.Calls)) })
 	for _, s := range list {
-		if !strings.Contains(segment.Call(s.key.call).Class(), "send") || s.Calls == 0 || s.Bytes == 0 || !wanted(s.Bytes/s.Calls) {
+		if !strings.Contains(segment.Call(s.key.call).Class(), "send") || s.Bytes == 0 || !wanted(mean(s.Bytes, s.Calls-s.Peerless)) {
 			continue
 		}
 		ns += s.TimeNS + s.BlockedNS

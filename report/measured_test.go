@@ -58,9 +58,9 @@ func apart() synth.Job {
 		}
 		for i := range s.Arrivals[3:] {
 			a := &s.Arrivals[3+i]
-			a.CommID, a.Rank, a.Size = 0x900+uint64(rank/4), int32(rank%4), 4
+			a.CommID, a.Kin, a.Rank, a.Size = 0x900+uint64(rank/4), 0x900+uint64(rank/4), int32(rank%4), 4
 		}
-		s.ArrivalClasses[9].CommID = 0x900 + uint64(rank/4)
+		s.ArrivalClasses[9].Kin = 0x900 + uint64(rank/4)
 		s.ArrivalClasses[9].Level = 0
 		return s
 	}
@@ -196,7 +196,7 @@ func TestReuseFigures(t *testing.T) {
 
 // TestAdvice keeps the advice on the sampled job.
 func TestAdvice(t *testing.T) {
-	for name, o := range map[string]Options{"advice": {Costs: someCosts()}, "advice-no-costs": {}, "advice-rendezvous": {EagerLimit: 4096, Network: &Network{500, 0.1}}} {
+	for name, o := range map[string]Options{"advice": {Costs: someCosts()}, "advice-no-costs": {}, "advice-rendezvous": {EagerLimit: 4096, Network: &Network{StartupNS: 500, NSPerByte: 0.1}}} {
 		var out bytes.Buffer
 		if err := advise.Advise(load(t, sampled(), o).AdviceInput()).WriteText(&out); err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestAdvice(t *testing.T) {
 
 func TestNetwork(t *testing.T) {
 	n, err := ReadNetwork(strings.NewReader(`{"startup_ns": 1500, "ns_per_byte": 0.1}`))
-	if err != nil || n.transfer()(1000) != 1600 {
+	if b := newBuilder(Options{Network: n}); err != nil || b.transfer(1000) != 1600 {
 		t.Errorf("%+v: %v", n, err)
 	}
 	for _, bad := range []string{"", "{}", `{"startup_ns": 1}`, `{"startup_ns": 0, "ns_per_byte": 1}`, `{"startup_ns": 1, "ns_per_byte": -1}`,
@@ -218,6 +218,53 @@ func TestNetwork(t *testing.T) {
 	}
 	if _, err := LoadNetwork(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestCalibration: what mpitrace bench has stored counts for jobs on its node
+// with its MPI, unless the user says otherwise.
+func TestCalibration(t *testing.T) {
+	single := onRows(func(int, *synth.Segment) {})
+	plain := load(t, single, Options{})
+	if len(plain.Job.Nodes) != 1 || plain.Network != nil {
+		t.Fatalf("nodes %q, network %+v", plain.Job.Nodes, plain.Network)
+	}
+	stored := Network{StartupNS: 700, NSPerByte: 0.25, Node: plain.Job.Nodes[0], MPI: plain.Job.MPI, Time: "2026-01-02T03:04:05Z"}
+	factors := func(j synth.Job, n Network, o Options) *Report {
+		o.Calibrations = filepath.Join(t.TempDir(), "network")
+		if err := n.Store(o.Calibrations); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, j, o)
+	}
+	r := factors(single, stored, Options{})
+	if r.Network == nil || *r.Network != stored || r.Arrivals[0].Factors == nil {
+		t.Errorf("network %+v", r.Network)
+	}
+	if text := r.Arrivals[0].factorsText(r.Network); !strings.HasSuffix(text, "(700 ns and 0.25 ns a byte, measured by mpitrace bench on "+stored.Node+" at 2026-01-02T03:04:05Z)") {
+		t.Error(text)
+	}
+	if text := load(t, single, Options{Network: &Network{StartupNS: 1, NSPerByte: 2}}).Arrivals[0].factorsText(&Network{StartupNS: 1, NSPerByte: 2}); !strings.HasSuffix(text, "(1.00 ns and 2.00 ns a byte, given by --network)") {
+		t.Error(text)
+	}
+	for name, change := range map[string]func(n *Network){"node": func(n *Network) { n.Node += "x" }, "MPI": func(n *Network) { n.MPI += "x" }} {
+		other := stored
+		if change(&other); factors(single, other, Options{}).Network != nil {
+			t.Errorf("that of another %s is used", name)
+		}
+	}
+	if r := factors(sampled(), stored, Options{}); r.Network != nil {
+		t.Errorf("%+v is used for a job on nodes %q", r.Network, r.Job.Nodes)
+	}
+	if r := factors(single, stored, Options{Network: &Network{StartupNS: 1, NSPerByte: 1}}); r.Network.StartupNS != 1 {
+		t.Errorf("%+v is used although the user gave another", r.Network)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, calibrationName(stored.Node, stored.MPI)), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := load(t, single, Options{Calibrations: dir}); r.Network != nil || len(r.Problems) != len(plain.Problems)+1 {
+		t.Errorf("a broken calibration: %+v, problems %q", r.Network, r.Problems)
 	}
 }
 

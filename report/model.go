@@ -24,6 +24,7 @@ type Report struct {
 	Reuse       []*Reuse    `json:"reuse"`
 	Overlap     []*Overlap  `json:"overlap"` // by time blocked
 	Trace       *Trace      `json:"trace"`   // null without one
+	Network     *Network    `json:"network"` // time of a message; null if not known
 	Clocks      []Clock     `json:"clocks"`
 	Findings    []string    `json:"findings"`
 	Problems    []string    `json:"problems"` // what could not be read
@@ -162,6 +163,7 @@ type Site struct {
 	File     string       `json:"file"`
 	Line     int          `json:"line"`
 	Totals
+	Peerless  uint64   `json:"peerless"`   // calls with MPI_PROC_NULL for a peer: they move nothing
 	RequestNS uint64   `json:"request_ns"` // of requests started here
 	BeforeNS  uint64   `json:"before_ns"`  // of it, before the completing calls
 	BlockedNS uint64   `json:"blocked_ns"` // inside completing calls, each shared by the requests it completed

@@ -137,7 +137,7 @@ func (t *writer) overlap() error {
 		t.note("blocked: inside completing calls, each shared evenly by the requests that it completed; overlapped: before these calls were entered")
 	}
 	if t.r.Trace == nil {
-		t.note("who waited for whom needs a trace: mpitrace run --trace")
+		t.note(noTrace)
 		return nil
 	}
 	t.blank()

@@ -55,11 +55,16 @@ func (r *Report) Sheet(by string, limit int) (*Sheet, error) {
 // ReuseClasses is the table of the uses of message buffers by payload.
 func (r *Report) ReuseClasses() *Sheet { return r.reuseClasses().sheet(0) }
 
+// noTrace says why nothing is known of messages that waited.
+const noTrace = "whose messages came late is known from a trace only: mpitrace run --trace"
+
 // WaitSheet is the table of the messages that waited for their other end, from
 // a trace; it has no rows without one.
 func (r *Report) WaitSheet(limit int) *Sheet {
 	s := r.waitTable().sheet(limit)
-	s.Empty = "who waited for whom in messages needs a trace: mpitrace run --trace"
+	if s.Empty = "no message was traced"; r.Trace == nil {
+		s.Empty = noTrace
+	}
 	return s
 }
 

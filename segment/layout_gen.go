@@ -6,9 +6,9 @@ import "structs"
 
 // Version and layout of the segment that this package reads.
 const (
-	VersionMajor        = 3
+	VersionMajor        = 4
 	VersionMinor        = 0
-	LayoutHash   uint64 = 0x6f05a8aec6f971ec
+	LayoutHash   uint64 = 0x7c132d780aa2f437
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -251,6 +251,7 @@ type RawSite struct {
 	RequestTicks uint64 // of the requests started here: time from the return of the start call to the return of the completing call
 	BeforeTicks  uint64 // ... of it, time before the completing call was entered
 	BlockedTicks uint64 // time inside the completing calls, each shared evenly among the requests that it completed
+	Peerless     uint64 // of the calls, those with MPI_PROC_NULL for a peer, which move nothing
 }
 
 // RawFunction: Distributions of one function.
@@ -366,12 +367,13 @@ type RawArrival struct {
 	Size       int32  // processes of the communicator
 	Call       uint16 // enum call, of the call that started it
 	Reserved0  uint16 // 0
+	Kin        uint64 // class: what communicators made alike have in common
 }
 
-// RawArrivalClass: All calls of one collective function on one communicator.
+// RawArrivalClass: All calls of one collective function on communicators that were made alike: of the same processes, in the same way, from such a parent.
 type RawArrivalClass struct {
 	_         structs.HostLayout
-	CommID    uint64 // id of the communicator; 0 in the class that holds all others beyond the table
+	Kin       uint64 // as in struct arrival; 0 in the class that holds all others beyond the table
 	Call      uint16 // enum call; 0 in that class
 	Level     uint16 // instances are kept that have so many trailing zero bits
 	Kept      uint32 // rows of ARRIVALS
@@ -570,7 +572,7 @@ var placements = map[string]struct {
 		{"EventsDropped", 8, 160},
 		{"Reserved0", 8, 168},
 	}},
-	"RawSite": {72, []placement{
+	"RawSite": {80, []placement{
 		{"Address", 8, 0},
 		{"Call", 2, 8},
 		{"Stack", 2, 10},
@@ -584,6 +586,7 @@ var placements = map[string]struct {
 		{"RequestTicks", 8, 48},
 		{"BeforeTicks", 8, 56},
 		{"BlockedTicks", 8, 64},
+		{"Peerless", 8, 72},
 	}},
 	"RawFunction": {728, []placement{
 		{"Call", 4, 0},
@@ -658,7 +661,7 @@ var placements = map[string]struct {
 		{"Reserved0", 8, 80},
 		{"Reserved1", 8, 88},
 	}},
-	"RawArrival": {72, []placement{
+	"RawArrival": {80, []placement{
 		{"CommID", 8, 0},
 		{"Sequence", 4, 8},
 		{"Start", 4, 12},
@@ -672,9 +675,10 @@ var placements = map[string]struct {
 		{"Size", 4, 64},
 		{"Call", 2, 68},
 		{"Reserved0", 2, 70},
+		{"Kin", 8, 72},
 	}},
 	"RawArrivalClass": {32, []placement{
-		{"CommID", 8, 0},
+		{"Kin", 8, 0},
 		{"Call", 2, 8},
 		{"Level", 2, 10},
 		{"Kept", 4, 12},

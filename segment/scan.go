@@ -27,6 +27,29 @@ type Found struct {
 	Err       error // why the header could not be read, nil if it could
 }
 
+// Job is the segments of one job directory.
+type Job struct {
+	Path, Name string
+	Segments   []Found
+}
+
+// ByJob puts found segments together by job, in the order in which they come.
+func ByJob(found []Found) []Job {
+	var jobs []Job
+	index := map[string]int{}
+	for i := range found {
+		dir := filepath.Dir(found[i].Path)
+		at, ok := index[dir]
+		if !ok {
+			at = len(jobs)
+			index[dir] = at
+			jobs = append(jobs, Job{Path: dir, Name: found[i].Job})
+		}
+		jobs[at].Segments = append(jobs[at].Segments, found[i])
+	}
+	return jobs
+}
+
 // BaseDirs is where segments of this user may lie, in the order in which the
 // shim tries: MPITRACE_SEGMENT_DIR alone if set, else shared memory, then the
 // directory for temporary files.

@@ -17,11 +17,18 @@
     X(reuse, "MPITRACE_REUSE", "1") \
     X(trace, "MPITRACE_TRACE", "0") \
     X(trace_bytes, "MPITRACE_TRACE_BYTES", "256M") \
+    X(act_runtime, "MPITRACE_ACT_RUNTIME", "") \
+    X(act_wait, "MPITRACE_ACT_WAIT", "30") \
+    X(act_policy, "MPITRACE_ACT_POLICY", "") \
+    X(act_rendezvous, "MPITRACE_ACT_RENDEZVOUS", "") \
+    X(act_secret, "MPITRACE_ACT_SECRET", "") \
     X(job_id, "MPITRACE_JOB_ID", "") \
+    X(memmon_socket, "MPITRACE_MEMMON_SOCKET", "") \
     X(keep_segments, "MPITRACE_KEEP_SEGMENTS", "0")
 
 /* X(environment variable) of every other name that is no mistake */
 #define MPITRACE_OTHER_NAMES(X) \
+    X("MPITRACE_ACT") \
     X("MPITRACE_SHIM") \
     X("MPITRACE_ROOT") \
     X("MPITRACE_DIR") \

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MPITRACE_SEGMENT_MAJOR 3
+#define MPITRACE_SEGMENT_MAJOR 4
 #define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x6f05a8aec6f971ec)
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x7c132d780aa2f437)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -337,8 +337,9 @@ struct mt_seg_site {
     uint64_t request_ticks; /* of the requests started here: time from the return of the start call to the return of the completing call */
     uint64_t before_ticks; /* ... of it, time before the completing call was entered */
     uint64_t blocked_ticks; /* time inside the completing calls, each shared evenly among the requests that it completed */
+    uint64_t peerless; /* of the calls, those with MPI_PROC_NULL for a peer, which move nothing */
 };
-_Static_assert(sizeof(struct mt_seg_site) == 72, "site");
+_Static_assert(sizeof(struct mt_seg_site) == 80, "site");
 _Static_assert(offsetof(struct mt_seg_site, address) == 0, "site.address");
 _Static_assert(offsetof(struct mt_seg_site, call) == 8, "site.call");
 _Static_assert(offsetof(struct mt_seg_site, stack) == 10, "site.stack");
@@ -352,6 +353,7 @@ _Static_assert(offsetof(struct mt_seg_site, max_ticks) == 40, "site.max_ticks");
 _Static_assert(offsetof(struct mt_seg_site, request_ticks) == 48, "site.request_ticks");
 _Static_assert(offsetof(struct mt_seg_site, before_ticks) == 56, "site.before_ticks");
 _Static_assert(offsetof(struct mt_seg_site, blocked_ticks) == 64, "site.blocked_ticks");
+_Static_assert(offsetof(struct mt_seg_site, peerless) == 72, "site.peerless");
 
 /* Distributions of one function. */
 struct mt_seg_function {
@@ -522,8 +524,9 @@ struct mt_seg_arrival {
     int32_t size; /* processes of the communicator */
     uint16_t call; /* enum call, of the call that started it */
     uint16_t reserved0; /* 0 */
+    uint64_t kin; /* class: what communicators made alike have in common */
 };
-_Static_assert(sizeof(struct mt_seg_arrival) == 72, "arrival");
+_Static_assert(sizeof(struct mt_seg_arrival) == 80, "arrival");
 _Static_assert(offsetof(struct mt_seg_arrival, comm_id) == 0, "arrival.comm_id");
 _Static_assert(offsetof(struct mt_seg_arrival, sequence) == 8, "arrival.sequence");
 _Static_assert(offsetof(struct mt_seg_arrival, start) == 12, "arrival.start");
@@ -537,10 +540,11 @@ _Static_assert(offsetof(struct mt_seg_arrival, rank) == 60, "arrival.rank");
 _Static_assert(offsetof(struct mt_seg_arrival, size) == 64, "arrival.size");
 _Static_assert(offsetof(struct mt_seg_arrival, call) == 68, "arrival.call");
 _Static_assert(offsetof(struct mt_seg_arrival, reserved0) == 70, "arrival.reserved0");
+_Static_assert(offsetof(struct mt_seg_arrival, kin) == 72, "arrival.kin");
 
-/* All calls of one collective function on one communicator. */
+/* All calls of one collective function on communicators that were made alike: of the same processes, in the same way, from such a parent. */
 struct mt_seg_arrival_class {
-    uint64_t comm_id; /* id of the communicator; 0 in the class that holds all others beyond the table */
+    uint64_t kin; /* as in struct arrival; 0 in the class that holds all others beyond the table */
     uint16_t call; /* enum call; 0 in that class */
     uint16_t level; /* instances are kept that have so many trailing zero bits */
     uint32_t kept; /* rows of ARRIVALS */
@@ -548,7 +552,7 @@ struct mt_seg_arrival_class {
     uint64_t dropped; /* instances that a full table could not take although their level was kept */
 };
 _Static_assert(sizeof(struct mt_seg_arrival_class) == 32, "arrival_class");
-_Static_assert(offsetof(struct mt_seg_arrival_class, comm_id) == 0, "arrival_class.comm_id");
+_Static_assert(offsetof(struct mt_seg_arrival_class, kin) == 0, "arrival_class.kin");
 _Static_assert(offsetof(struct mt_seg_arrival_class, call) == 8, "arrival_class.call");
 _Static_assert(offsetof(struct mt_seg_arrival_class, level) == 10, "arrival_class.level");
 _Static_assert(offsetof(struct mt_seg_arrival_class, kept) == 12, "arrival_class.kept");

@@ -4,8 +4,8 @@
 
 _Static_assert(MT_ARRIVAL_CLASSES == 1 << 6, "mt_arrival_slot takes 6 bits");
 
-/* A class is at most so far from its slot: what finds no place there goes to the
- * rest, at every call as quickly as the first time. */
+/* A class is at most so far from its slot: what finds no place there goes to
+ * the rest, at every call as quickly as the first time. */
 enum { MT_ARRIVAL_TRIES = 8 };
 
 /* The class that takes what found no other: counted, nothing of it is kept. */
@@ -16,17 +16,17 @@ static struct mt_seg_arrival_class *mt_arrival_rest(struct mt_shard *shard)
 }
 
 struct mt_seg_arrival_class *mt_arrival_class_slow(struct mt_shard *shard,
-                                                   uint64_t comm_id,
+                                                   uint64_t kin,
                                                    uint32_t call)
 {
-    unsigned slot = mt_arrival_slot(comm_id, call);
+    unsigned slot = mt_arrival_slot(kin, call);
     for (unsigned n = 0; n < MT_ARRIVAL_TRIES; n++) {
         struct mt_seg_arrival_class *c = &shard->arrival_classes[slot];
-        if (c->comm_id == comm_id && c->call == call) {
+        if (c->kin == kin && c->call == call) {
             return c;
         }
         if (c->call == 0) {
-            c->comm_id = comm_id;
+            c->kin = kin;
             c->call = (uint16_t)call;
             return c;
         }
@@ -62,7 +62,7 @@ static void mt_arrival_thin(struct mt_shard *shard)
     class->level++;
     for (uint32_t i = 0; i < s->used; i++) {
         const struct mt_seg_arrival *r = &rows[i];
-        if (r->comm_id == class->comm_id && r->call == class->call &&
+        if (r->kin == class->kin && r->call == class->call &&
             !mt_arrival_reaches(
                 mt_arrival_hash(r->comm_id, r->sequence, r->start),
                 class->level)) {
@@ -110,10 +110,13 @@ void mt_arrival_keep(struct mt_shard *shard, struct mt_seg_arrival_class *class,
         .rank = comm->rank,
         .size = comm->size,
         .call = (uint16_t)seen->call,
+        .kin = comm->kin,
     };
     class->kept++;
     __atomic_store_n(&s->used, s->used + 1, __ATOMIC_RELEASE);
     if ((s->used & (s->used - 1)) == 0) {
-        mt_ops.pair(); /* of a killed process at least half of its samples lie between two pairs */
+        /* of a killed process at least half of its samples lie between two
+         * pairs */
+        mt_ops.pair();
     }
 }

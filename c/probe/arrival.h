@@ -5,8 +5,9 @@
  * least as many trailing zero bits as the level of its class. When the table is
  * full, the class with the most rows raises its level by one and half of its
  * rows go; levels are nested, so what the highest level of any rank keeps, all
- * have kept. Classes are (communicator, function): a rare operation does not
- * drown among a million of another.
+ * have kept. Classes are (communicators made alike, function): a rare operation
+ * does not drown among a million of another, and a communicator made anew in
+ * every iteration does not fill the table.
  *
  * Owns: the rows and classes of one shard. Must not: allocate, lock, ask MPI. */
 #ifndef MPITRACE_PROBE_ARRIVAL_H
@@ -46,14 +47,14 @@ MT_INLINE bool mt_arrival_reaches(uint64_t hash, uint32_t level)
 }
 
 struct mt_seg_arrival_class *mt_arrival_class_slow(struct mt_shard *shard,
-                                                   uint64_t comm_id,
+                                                   uint64_t kin,
                                                    uint32_t call);
 void mt_arrival_keep(struct mt_shard *shard, struct mt_seg_arrival_class *class,
                      const struct mt_comm *comm, const struct mt_instance *seen);
 
-MT_INLINE unsigned mt_arrival_slot(uint64_t comm_id, uint32_t call)
+MT_INLINE unsigned mt_arrival_slot(uint64_t kin, uint32_t call)
 {
-    return (unsigned)(mt_hash(comm_id + call) >> 58) % MT_ARRIVAL_CLASSES;
+    return (unsigned)(mt_hash(kin + call) >> 58) % MT_ARRIVAL_CLASSES;
 }
 
 /* The rank has left a collective operation on comm. */
@@ -65,9 +66,9 @@ MT_INLINE void mt_arrival(struct mt_shard *shard, const struct mt_comm *comm,
         return;
     }
     struct mt_seg_arrival_class *class =
-        &shard->arrival_classes[mt_arrival_slot(comm->id, seen->call)];
-    if (mt_unlikely(class->comm_id != comm->id || class->call != seen->call)) {
-        class = mt_arrival_class_slow(shard, comm->id, seen->call);
+        &shard->arrival_classes[mt_arrival_slot(comm->kin, seen->call)];
+    if (mt_unlikely(class->kin != comm->kin || class->call != seen->call)) {
+        class = mt_arrival_class_slow(shard, comm->kin, seen->call);
     }
     class->instances++;
     uint64_t hash = mt_arrival_hash(comm->id, seen->sequence, seen->start);

@@ -35,6 +35,8 @@ enum mt_verdict {
 #define MT_HERE                                                              \
     (uintptr_t) __builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa()
 
+/* Where the application's calls go: the next definition behind us, or what
+ * stands in for it. */
 extern void *mt_real_mpi[MPITRACE_CALL_LIMIT];
 
 enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,

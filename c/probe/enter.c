@@ -12,6 +12,7 @@ uint32_t mt_type_epoch = 1;
 uint32_t mt_comm_epoch = 1;
 uint32_t mt_stack_depth;
 uint32_t mt_clock_source = MPITRACE_CLOCK_SOURCE_VDSO;
+uint32_t mt_acting;
 void *mt_real_mpi[MPITRACE_CALL_LIMIT];
 
 /* Counts a call that is the application's although the plain case failed. */
@@ -82,7 +83,10 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
     /* A guard below the caller is left from a call that was jumped out of; one
      * above it may be. */
     bool nested = guard != 0 && frame < guard;
-    if (nested && mt_ops.caller(address) == MT_CALLER_LIBRARY) {
+    /* A thread that the library made for itself gets no shard in act mode: with
+     * one, its calls would take the plain case, and go to the stand-ins. */
+    if ((nested || mt_acting != 0) &&
+        mt_ops.caller(address) == MT_CALLER_LIBRARY) {
         if (tls->shard != NULL && tls->shard->shared == 0) {
             tls->shard->thread->calls_internal++;
         }

@@ -227,18 +227,25 @@ static void mt_shared_learn(uint64_t handle)
     }
 }
 
-static void mt_shared_count(struct mt_call *call)
-{
-    call->shard->thread->requests_shared++;
-    mt_request_peerless(call);
-}
-
-void mt_request_peerless(struct mt_call *call)
+/* A request that was over when it was started. */
+static void mt_request_over(struct mt_call *call)
 {
     struct mt_shard *shard = call->shard;
     shard->thread->requests_started++;
     shard->thread->requests_completed++;
     mt_function(shard, call->id)->completed++;
+}
+
+static void mt_shared_count(struct mt_call *call)
+{
+    call->shard->thread->requests_shared++;
+    mt_request_over(call);
+}
+
+void mt_request_peerless(struct mt_call *call)
+{
+    mt_count_peerless(call);
+    mt_request_over(call);
 }
 
 /* Ticks since a moment, as far as 32 bits hold them. */
@@ -329,6 +336,10 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     r->took = mt_ticks_between(call->start, call->stop);
     shard->thread->requests_started++;
     r->call = (uint16_t)call->id;
+    if ((r->kind & MT_REQUEST_PEERLESS) != 0 &&
+        call->id == MPITRACE_CALL_Start) {
+        mt_count_peerless(call);
+    }
     if ((r->kind & MT_REQUEST_COLLECTIVE) != 0) {
         r->starts++;
     }

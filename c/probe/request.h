@@ -71,10 +71,10 @@ struct mt_pending {
 };
 
 /* Slot i of the table. A generation is unique, with one bit each for a receive,
- * a persistent request and one with MPI_PROC_NULL, and 0 while there is nothing to
- * complete. A record
- * belongs to whoever claimed the slot (its key was 0) until the generation is
- * published, after that to whoever sets the generation to 0. */
+ * a persistent request and one with MPI_PROC_NULL, and 0 while there is nothing
+ * to complete. A record belongs to whoever claimed the slot (its key was 0)
+ * until the generation is published, after that to whoever sets the generation
+ * to 0. */
 extern struct mt_request *mt_requests;
 extern uint64_t *mt_request_keys;
 extern uint32_t *mt_request_generations;
@@ -87,8 +87,8 @@ extern uint32_t mt_request_threads;
 /* Follows a request just started by call. */
 void mt_request_insert(struct mt_call *call, const struct mt_started *started);
 
-/* A message to or from MPI_PROC_NULL was started: it is over already. The library
- * may give one handle to many of them, so it is not followed. */
+/* A message to or from MPI_PROC_NULL was started: it is over already. The
+ * library may give one handle to many of them, so it is not followed. */
 void mt_request_peerless(struct mt_call *call);
 
 /* A persistent request was started: it is active, at this call site. */
@@ -212,6 +212,12 @@ MT_INLINE bool mt_request_is_awaited(const struct mt_pending *pending)
 {
     return pending->slot >= 0 &&
            (pending->generation & MT_GENERATION_PEERLESS) == 0;
+}
+
+MT_INLINE bool mt_request_is_persistent(const struct mt_pending *pending)
+{
+    return pending->slot >= 0 &&
+           (pending->generation & MT_GENERATION_PERSISTENT) != 0;
 }
 
 /* True if the completing call must ask for a status: a receive is followed. */

@@ -80,6 +80,7 @@ struct mt_comm {
     int32_t neighbours;   /* out-degree of the topology, -1: not asked yet */
     uint64_t absent;      /* bit i: neighbour i is MPI_PROC_NULL (edge of a grid) */
     uint64_t id;
+    uint64_t kin;   /* the same for all made alike, see mt_comm_kin */
     uint64_t group; /* hash of the ordered world ranks */
     uint32_t inter;
     uint32_t comparable;
@@ -166,6 +167,9 @@ extern _Thread_local struct mt_tls mt_tls
  * (MT_GATE_PAUSED). */
 enum { MT_GATE_CLOSED = 1, MT_GATE_PAUSED = 2 };
 extern uint32_t mt_gate;
+
+/* Nonzero while mt_real_mpi holds functions that stand in for the library's. */
+extern uint32_t mt_acting;
 
 /* Current phase (entry of PHASES) and the epochs that empty the caches. */
 extern uint32_t mt_phase;

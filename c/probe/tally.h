@@ -79,6 +79,12 @@ MT_INLINE void mt_count_comm(struct mt_call *call, uint64_t comm)
     t->ticks += call->stop - call->start;
 }
 
+/* A message to or from MPI_PROC_NULL: nothing moves. */
+MT_INLINE void mt_count_peerless(struct mt_call *call)
+{
+    call->site->peerless++;
+}
+
 /* A message as the application names it, its handles looked up. */
 struct mt_message {
     const void *buffer;

@@ -127,7 +127,7 @@ type modelOptions struct{ eagerLimit, network string }
 
 func (o *modelOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.eagerLimit, "eager-limit", "8K", "largest `payload` that the MPI library sends at once, with K or M")
-	c.Flags().StringVar(&o.network, "network", "", "`file` with the time of a message, {\"startup_ns\": ..., \"ns_per_byte\": ...}")
+	c.Flags().StringVar(&o.network, "network", "", "`file` with the time of a message, {\"startup_ns\": ..., \"ns_per_byte\": ...} (default: what mpitrace bench latency stored for the node, if the job ran on one)")
 }
 
 // load turns them into options of a report.
@@ -142,6 +142,9 @@ func (o *modelOptions) load() (report.Options, error) {
 		if out.Network, err = report.LoadNetwork(o.network); err != nil {
 			return out, fmt.Errorf("--network: %w", err)
 		}
+		return out, nil
 	}
+	// without a cache directory there is no calibration in it
+	out.Calibrations, _ = report.CalibrationDir()
 	return out, nil
 }

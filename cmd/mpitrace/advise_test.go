@@ -95,12 +95,12 @@ func TestReportSampled(t *testing.T) {
 		want   string
 	}{
 		{"", 0, "rank 6 arrives last at heat.c:121 in 95 % of 10,000 MPI_Allreduce calls"},
-		{"--by arrival", 0, "withheld: the time of a message is not known (--network)"},
+		{"--by arrival", 0, "withheld: the time of a message is not known (--network, or mpitrace bench latency)"},
 		{"--by arrival --network " + network, 0, "times a message of this size"},
 		{"--by reuse", 0, "depends on what copying and registering cost"},
 		{"--by reuse --costs " + costs, 0, "frequently used: 20 of 20 buffers"},
 		{"--by reuse --eager-limit 4K", 0, "send rendezvous"},
-		{"--by overlap --sort calls", 0, "needs a trace: mpitrace run --trace"},
+		{"--by overlap --sort calls", 0, "known from a trace only: mpitrace run --trace"},
 		{"--by overlap --csv", 0, "function,place,requests,mean_request_ns"},
 		{"--by reuse --sort time", 2, "can be sorted by calls, name"},
 		{"--network none.json", 2, "--network: open none.json"},

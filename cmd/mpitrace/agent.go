@@ -74,8 +74,7 @@ func runAgent(c *cobra.Command, o agent.Options) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "mpitrace: agent: serving /metrics at %s\n", strings.Join(a.Addresses(), ", "))
 	if err := a.Run(ctx); err != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "mpitrace: agent: %v\n", err)
-		return exitStatus(statusFailed)
+		return failed(c.ErrOrStderr(), "agent", err)
 	}
 	return nil
 }

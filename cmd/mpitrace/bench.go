@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpitrace/mpitrace/internal/launch"
 	"github.com/mpitrace/mpitrace/internal/microbench"
+	"github.com/mpitrace/mpitrace/report"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -122,7 +123,7 @@ func (o *benchOptions) run(stdout io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
-	report, err := microbench.Run(ctx, o.Options)
+	measured, err := microbench.Run(ctx, o.Options)
 	if o.Progress != nil {
 		o.Progress("")
 	}
@@ -132,17 +133,34 @@ func (o *benchOptions) run(stdout io.Writer) error {
 	case err != nil:
 		return err
 	}
-	write := report.WriteText
+	write := measured.WriteText
 	if o.asJSON {
-		write = report.WriteJSON
+		write = measured.WriteJSON
 	}
 	if err := write(stdout); err != nil {
 		return err
 	}
-	if report.Failed() {
+	o.calibrate(measured)
+	if measured.Failed() {
 		return exitStatus(statusFailed)
 	}
 	return nil
+}
+
+// calibrate stores the time of a message for reports on jobs of this node.
+func (o *benchOptions) calibrate(r *microbench.Report) {
+	c, ok := r.Calibration()
+	if !ok {
+		return
+	}
+	dir, err := report.CalibrationDir()
+	if err == nil {
+		n := report.Network{StartupNS: c.StartupNS, NSPerByte: c.NSPerByte, Node: c.Node, MPI: c.MPI, Time: r.Time.Format(time.RFC3339)}
+		err = n.Store(dir)
+	}
+	if err != nil {
+		o.Warn("the time of a message is not stored for reports: " + err.Error())
+	}
 }
 
 // findShim finds the library to preload, unless there is to be none.

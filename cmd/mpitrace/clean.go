@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/mpitrace/mpitrace/internal/launch/harvest"
@@ -38,7 +37,7 @@ earlier boot. root cleans up after all users, acting as each of them.`,
 				err = errors.Join(err, cleanOthers(c.ErrOrStderr(), what))
 			}
 			if err != nil {
-				return fmt.Errorf("clean: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+				return failed(c.ErrOrStderr(), "clean", err)
 			}
 			return nil
 		},

@@ -62,7 +62,7 @@ func (o *collectOptions) run(c *cobra.Command) error {
 		fmt.Fprintln(c.ErrOrStderr(), "mpitrace: "+collected(s))
 	}
 	if err != nil {
-		return fmt.Errorf("collect: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return failed(c.ErrOrStderr(), "collect", err)
 	}
 	return nil
 }

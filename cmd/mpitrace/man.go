@@ -49,8 +49,8 @@ func rootSections() []manpage.Section {
 	return []manpage.Section{
 		{Heading: "EXIT STATUS", Entries: [][2]string{
 			{"0", "success"},
-			{"1", "something failed that was asked for: a threshold was exceeded, a check says fail"},
-			{"2", "a wrong command line, or input that cannot be read"},
+			{"1", "it was done or begun, and something failed that was asked for: a threshold was exceeded, a check or benchmark failed, a part could not be collected or removed"},
+			{"2", "nothing was done: a wrong command line, or input that cannot be read"},
 			{"other", "mpitrace run ends with the status of its command"},
 		}},
 		variables,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/mpitrace/mpitrace/internal/version"
 	"github.com/mpitrace/mpitrace/segment"
@@ -13,10 +14,10 @@ import (
 // programVersion is the version of this executable.
 func programVersion() string { return version.Number }
 
-// Exit statuses of mpitrace itself.
+// Exit statuses of mpitrace itself (docs/exit-status.md).
 const (
-	statusFailed = 1 // a threshold was exceeded
-	statusUsage  = 2 // a wrong command line, or input that cannot be read
+	statusFailed = 1 // done or begun, and something failed that was asked for
+	statusUsage  = 2 // nothing was done: a wrong command line, or input that cannot be read
 )
 
 // exitStatus ends the program with a status and no further message.
@@ -38,8 +39,14 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	fmt.Fprintf(stderr, "mpitrace: %v\n", err)
+	say(stderr, strings.Split(err.Error(), "\n")...)
 	return statusUsage
+}
+
+// failed says why a command that has done some of its work did not do all of it.
+func failed(stderr io.Writer, command string, err error) error {
+	fmt.Fprintf(stderr, "mpitrace: %s: %s\n", command, strings.ReplaceAll(err.Error(), "\n", "; "))
+	return exitStatus(statusFailed)
 }
 
 // say writes lines on stderr. What stands in them may come from files of
@@ -89,6 +96,7 @@ func subcommands() []*cobra.Command {
 		newDoctorCommand(),
 		newBenchCommand(),
 		newFabricCommand(),
+		newPolicyCommand(),
 		newMemmonCommand(),
 		newManCommand(),
 		newNoteNodesCommand(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mpitrace/mpitrace/internal/knobs"
 	"github.com/mpitrace/mpitrace/internal/launch"
+	"github.com/mpitrace/mpitrace/policy"
 	"github.com/spf13/cobra"
 )
 
@@ -18,6 +19,7 @@ import (
 type runOptions struct {
 	shim   string
 	wait   time.Duration
+	memory bool // watch the ranks' memory
 	knobs  []*knobs.Value
 	given  map[string]bool // flags on the command line
 	stderr io.Writer
@@ -68,6 +70,7 @@ be given as an environment variable; an option wins.`,
 		}
 	}
 	c.Flags().StringVar(&o.shim, "shim", "", "path of "+launch.ShimName+" (default: beside mpitrace, or in ../lib)")
+	c.Flags().BoolVar(&o.memory, "memory-monitor", false, "let the ranks see their memory go away, with the node's mpitrace memmon or one for this job (docs/memory-monitor.md)")
 	c.Flags().DurationVar(&o.wait, "wait", 5*time.Second, "how long to wait for ranks that outlive the launcher")
 	return c
 }
@@ -81,8 +84,11 @@ func (o *runOptions) addKnob(c *cobra.Command, k knobs.Knob) {
 		short = "o"
 	}
 	flag := c.Flags().VarPF(v, k.Flag, short, k.Doc)
-	if k.Type == "bool" {
+	switch {
+	case k.Type == "bool":
 		flag.NoOptDefVal = "1"
+	case k.Name == "act":
+		flag.NoOptDefVal = k.Default
 	}
 	if k.Type == "enum" {
 		_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp))
@@ -112,21 +118,54 @@ func (o *runOptions) settings() (map[string]string, error) {
 	return out, checkSizes(out)
 }
 
+// policy is what a job that acts is told, nil if it does not. It chooses the
+// mode: that of an option, or of the variable where no mode is given.
+func (o *runOptions) policy(settings map[string]string) (*policy.Effective, error) {
+	text, asked := settings["act"]
+	mode := settings["mode"]
+	switch {
+	case o.given["act"] && o.given["mode"] && mode != "act":
+		return nil, fmt.Errorf("--act and --mode %s contradict each other: leave one out", mode)
+	case !asked && mode != "act", !o.given["act"] && mode != "" && mode != "act":
+		return nil, nil
+	case !asked:
+		text = defaultOf("act")
+	case !o.given["act"]:
+		text = "" // it comes from the environment
+	}
+	effective, err := effectivePolicy(text, sitePolicy)
+	if err != nil {
+		return nil, err
+	}
+	if settings["mode"] = effective.Mode(); settings["mode"] == "advise" {
+		settings["mode"] = "observe" // what would pay is seen afterwards
+	}
+	if settings["mode"] != "act" {
+		return nil, nil
+	}
+	return effective, effective.CheckRuntime()
+}
+
 // checkSizes compares the sizes of a segment.
 func checkSizes(settings map[string]string) error {
 	size := func(name string) int64 {
-		for _, k := range knobs.All {
-			if k.Name == name {
-				n, _ := knobs.ParseSize(orDefault(settings[name], k.Default))
-				return n
-			}
-		}
-		return 0
+		n, _ := knobs.ParseSize(orDefault(settings[name], defaultOf(name)))
+		return n
 	}
 	if first, most := size("segment_bytes"), size("segment_bytes_max"); first > most {
 		return fmt.Errorf("--segment-bytes %d is more than --segment-bytes-max %d: raise the second", first, most)
 	}
 	return nil
+}
+
+// defaultOf is the default of a setting.
+func defaultOf(name string) string {
+	for _, k := range knobs.All {
+		if k.Name == name {
+			return k.Default
+		}
+	}
+	return ""
 }
 
 func orDefault(text, otherwise string) string {
@@ -139,6 +178,10 @@ func orDefault(text, otherwise string) string {
 // run prepares the job, runs it and brings its result home.
 func (o *runOptions) run(args []string) error {
 	settings, err := o.settings()
+	if err != nil {
+		return err
+	}
+	acting, err := o.policy(settings)
 	if err != nil {
 		return err
 	}
@@ -159,7 +202,7 @@ func (o *runOptions) run(args []string) error {
 		fmt.Fprintf(o.stderr, "mpitrace: %v\n", err)
 		return exitStatus(126)
 	}
-	j := &job{id: launch.NewJobID(time.Now()), self: self, settings: settings, wait: o.wait, stderr: o.stderr, quiet: settings["quiet"] == "1"}
+	j := &job{id: launch.NewJobID(time.Now()), self: self, settings: settings, policy: acting, wait: o.wait, memory: o.memory, stderr: o.stderr, quiet: settings["quiet"] == "1"}
 	if j.dir = settings["output"]; j.dir == "" {
 		if j.dir, err = filepath.Abs("mpitrace-" + j.id); err != nil {
 			return fmt.Errorf("result directory: %w", err)

@@ -9,12 +9,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mpitrace/mpitrace/internal/knobs"
 	"github.com/mpitrace/mpitrace/internal/launch"
 	"github.com/mpitrace/mpitrace/internal/launch/harvest"
+	"github.com/mpitrace/mpitrace/internal/presence"
+	"github.com/mpitrace/mpitrace/policy"
 	"github.com/mpitrace/mpitrace/report"
 	"github.com/mpitrace/mpitrace/segment"
 	"golang.org/x/sys/unix"
@@ -25,9 +28,14 @@ type job struct {
 	id, dir  string // dir is absolute
 	self     string // this executable
 	settings map[string]string
+	policy   *policy.Effective // nil: the job does not act
 	wait     time.Duration
-	quiet    bool
-	stderr   io.Writer
+
+	memory       bool   // watch the ranks' memory
+	memorySocket string // where they ask for that, if not where they look anyway
+
+	quiet  bool
+	stderr io.Writer
 
 	command []string // as the user gave it
 	plan    *launch.Plan
@@ -36,6 +44,7 @@ type job struct {
 	doubt   string // why a program may show no MPI calls
 	start   time.Time
 	ended   launch.Ended
+	meeting *presence.Server // of act mode, else nil
 }
 
 // say writes a line for the user.
@@ -48,6 +57,13 @@ func (j *job) say(format string, args ...any) {
 // run rewrites and runs the command, collects, and reports where the result
 // is. The error is the exit status of the command.
 func (j *job) run(kind launch.Kind, shim string, args []string) error {
+	if err := j.meet(); err != nil {
+		return err
+	}
+	defer j.part()
+	if j.memory {
+		defer j.watchMemory()()
+	}
 	plan, err := launch.Make(launch.Request{
 		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: j.variables(), Self: j.self,
 		TempFile: filepath.Join(os.TempDir(), "mpitrace-"+j.id+".app"),
@@ -77,13 +93,52 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 	return nil
 }
 
+// policyWord makes one word of the lines of a policy: no launcher takes line
+// breaks apart, nor the semicolons that Open MPI puts between variables.
+var policyWord = strings.NewReplacer("%", "%25", "|", "%7C", ";", "%3B", "\n", "|")
+
+// meet opens the place where the ranks of act mode report.
+func (j *job) meet() (err error) {
+	if j.policy == nil {
+		return nil
+	}
+	seconds, err := strconv.Atoi(orDefault(j.settings["act_wait"], defaultOf("act_wait")))
+	if err != nil {
+		return fmt.Errorf("act_wait: %w", err)
+	}
+	j.meeting, err = presence.Listen(time.Duration(seconds)*time.Second, func(v presence.Verdict) {
+		if !v.Act {
+			j.say("act mode is off, the job is only observed: %s", v.Reason)
+		}
+	})
+	return err
+}
+
+// part closes it, and says who came that had no business there.
+func (j *job) part() {
+	if j.meeting == nil {
+		return
+	}
+	j.meeting.Close()
+	for why, n := range j.meeting.Refused() {
+		j.say("act mode: %d connections to the rendezvous were refused: %s", n, why)
+	}
+}
+
 // variables are the settings as the ranks read them.
 func (j *job) variables() []string {
 	set := []string{"MPITRACE_JOB_ID=" + j.id, "MPITRACE_OUTPUT=" + j.dir}
+	if j.memorySocket != "" {
+		set = append(set, memorySocketVariable+"="+j.memorySocket)
+	}
 	for _, k := range knobs.All {
 		if value, ok := j.settings[k.Name]; ok && k.Side == "shim" && k.Name != "output" {
 			set = append(set, k.Env+"="+value)
 		}
+	}
+	if j.meeting != nil {
+		set = append(set, j.meeting.Variables()...)
+		set = append(set, "MPITRACE_ACT_POLICY="+policyWord.Replace(j.policy.Lines()))
 	}
 	return set
 }
@@ -137,6 +192,9 @@ func (j *job) finish(made bool) {
 	}
 	if err := report.WriteSymbols(j.dir); err != nil {
 		j.say("source lines: %v", err)
+	}
+	if j.meeting != nil && len(j.meeting.Verdicts()) == 0 {
+		j.say("act mode is off, the job is only observed: no rank came to the end of MPI_Init (sessions are only observed)")
 	}
 	j.say("%s", c.line(shortPath(j.dir), j.id, living))
 }
@@ -231,6 +289,8 @@ type jobFile struct {
 	Signal     string            `json:"signal,omitempty"`
 	Version    string            `json:"version"`
 	Settings   map[string]string `json:"settings,omitempty"`
+	// Act is what the ranks of each MPI_COMM_WORLD were told in act mode.
+	Act []presence.Verdict `json:"act,omitempty"`
 }
 
 // writeJob writes job.json.
@@ -240,6 +300,9 @@ func (j *job) writeJob() error {
 	file := jobFile{
 		Schema: 1, Job: j.id, Command: j.command, Launcher: string(j.kind), Directory: directory, Host: host, Processors: runtime.NumCPU(),
 		Start: j.start.UTC(), End: time.Now().UTC(), ExitStatus: j.ended.Status(), Version: programVersion(), Settings: j.settings,
+	}
+	if j.meeting != nil {
+		file.Act = j.meeting.Verdicts()
 	}
 	if j.ended.Signal != 0 {
 		file.Signal = unix.SignalName(j.ended.Signal)

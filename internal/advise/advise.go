@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mpitrace/mpitrace/internal/figures"
 	"github.com/mpitrace/mpitrace/reusetrack"
 )
 
@@ -184,7 +185,7 @@ func (r *Result) verdict(in *Input) string {
 		total += r.Recommendations[i].SavedSeconds.Expected
 	}
 	total = min(total, r.MPISeconds)
-	return fmt.Sprintf("About %s of the %s in MPI (%s) could be saved, first by %s.", secondsText(total), secondsText(r.MPISeconds), percent(total/r.MPISeconds), r.Recommendations[0].Technique)
+	return fmt.Sprintf("About %s of the %s in MPI (%s) could be saved, first by %s.", secondsText(total), secondsText(r.MPISeconds), figures.Percent(total/r.MPISeconds), r.Recommendations[0].Technique)
 }
 
 // waiting is the time spent waiting for late ranks at collectives.

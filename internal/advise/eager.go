@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/mpitrace/mpitrace/internal/figures"
 	"github.com/mpitrace/mpitrace/reusetrack"
 )
 
@@ -53,7 +54,7 @@ func fromReuse(in *Input, technique, path string, wanted func(kind) bool) ([]Rec
 		notes = append(notes, technique+": the reuse of buffers was not recorded, or the costs of this machine are not known")
 	}
 	if losing > 0 {
-		note := fmt.Sprintf("%s: %s messages are in sizes where copying is cheaper, or their buffers are not used often enough", technique, countText(losing))
+		note := fmt.Sprintf("%s: %s messages are in sizes where copying is cheaper, or their buffers are not used often enough", technique, figures.Count(losing))
 		if lost >= 1e9*MinSeconds {
 			note += "; following them would cost " + secondsText(lost/1e9)
 		}
@@ -69,7 +70,7 @@ func fromReuse(in *Input, technique, path string, wanted func(kind) bool) ([]Rec
 // have no bytes.
 func hasSites(in *Input, wanted func(kind) bool) bool {
 	for i := range in.Sites {
-		if wanted(in.Sites[i].kind()) && in.Sites[i].Bytes > 0 && in.Sites[i].mean() <= in.EagerLimit {
+		if wanted(in.Sites[i].kind()) && in.Sites[i].Bytes > 0 && in.Sites[i].Mean() <= in.EagerLimit {
 			return true
 		}
 	}
@@ -109,7 +110,7 @@ func (s *shares) spread(in *Input, p *reusetrack.Prediction, wanted func(kind) b
 	total := uint64(0)
 	for i := range in.Sites {
 		site := &in.Sites[i]
-		if mean := site.mean(); wanted(site.kind()) && mean >= p.From && (mean < p.To || p.To == 0) && site.requests() > 0 {
+		if mean := site.Mean(); wanted(site.kind()) && mean >= p.From && (mean < p.To || p.To == 0) && site.requests() > 0 {
 			fit = append(fit, site)
 			total += site.requests()
 		}

@@ -32,8 +32,9 @@ type Site struct {
 	Function  string // name in MPI
 	Place     string // for people: "heat.c:91"
 	Calls     uint64
+	Peerless  uint64 // of them, those with MPI_PROC_NULL for a peer
 	Bytes     uint64 // payload of all calls
-	MeanBytes uint64 // per message; 0: Bytes / Requests or Calls
+	MeanBytes uint64 // per message; 0: Bytes / Requests or Calls that have a peer
 	TimeNS    uint64 // inside the calls
 	Requests  uint64 // started here; 0: Calls
 	RequestNS uint64 // their time from the return of the start call to that of the completing call
@@ -96,12 +97,16 @@ func (s *Site) requests() uint64 {
 	return s.Calls
 }
 
-// mean is the mean payload of a message.
-func (s *Site) mean() uint64 {
-	if s.MeanBytes > 0 || s.requests() == 0 {
+// Messages is the number of messages that the site began: those with
+// MPI_PROC_NULL are none.
+func (s *Site) Messages() uint64 { return s.requests() - min(s.Peerless, s.requests()) }
+
+// Mean is the mean payload of a message, 0 if there was none.
+func (s *Site) Mean() uint64 {
+	if s.MeanBytes > 0 || s.Messages() == 0 {
 		return s.MeanBytes
 	}
-	return s.Bytes / s.requests()
+	return s.Bytes / s.Messages()
 }
 
 // windowNS is the time in which requests of the site were under way while the

@@ -3,6 +3,8 @@ package advise
 import (
 	"fmt"
 	"math"
+
+	"github.com/mpitrace/mpitrace/internal/figures"
 )
 
 // DefaultBytesPerNS is what a large message is taken to move per ns if it is
@@ -24,7 +26,7 @@ func readRendezvous(in *Input) ([]Recommendation, []string) {
 	var late float64
 	for i := range in.Sites {
 		s := &in.Sites[i]
-		if k := s.kind(); k != startSend && k != startSync && k != startReceive || s.mean() <= in.EagerLimit || s.BlockedNS == 0 {
+		if k := s.kind(); k != startSend && k != startSync && k != startReceive || s.Mean() <= in.EagerLimit || s.BlockedNS == 0 {
 			continue
 		}
 		most := seconds(min(s.BlockedNS, s.windowNS()))
@@ -51,7 +53,7 @@ func readRendezvous(in *Input) ([]Recommendation, []string) {
 
 // transferSeconds is the time that the messages of a site take on the network.
 func transferSeconds(in *Input, s *Site) float64 {
-	return float64(s.requests()) * float64(s.mean()) / in.rate() / 1e9
+	return float64(s.requests()) * float64(s.Mean()) / in.rate() / 1e9
 }
 
 // rate is the speed of large messages in bytes per ns.
@@ -68,7 +70,7 @@ func rendezvousAssumptions(in *Input, s *Site) []string {
 		rate = fmt.Sprintf("messages move at %d GB/s, which was not measured", DefaultBytesPerNS)
 	}
 	return []string{
-		fmt.Sprintf("all messages are of the mean size, %d bytes, above the eager limit of %d", s.mean(), in.EagerLimit),
+		fmt.Sprintf("all messages are of the mean size, %d bytes, above the eager limit of %d", s.Mean(), in.EagerLimit),
 		rate,
 		"the partner has posted when the request is started, and each request has the mean window",
 	}
@@ -76,14 +78,14 @@ func rendezvousAssumptions(in *Input, s *Site) []string {
 
 func rendezvousConfidence(in *Input, s *Site, explained float64) (degree, reason string) {
 	switch {
-	case s.mean() < 2*in.EagerLimit:
+	case s.Mean() < 2*in.EagerLimit:
 		return Low, "the mean size is so near the eager limit that many messages may be eager"
 	case explained < 0.1:
-		return Low, fmt.Sprintf("the transfers explain only %s of the time blocked", percent(explained))
+		return Low, fmt.Sprintf("the transfers explain only %s of the time blocked", figures.Percent(explained))
 	case in.TransferBytesPerNS == 0:
 		return Medium, "the speed of the network was not measured"
 	case explained < 0.5:
-		return Medium, fmt.Sprintf("the transfers explain %s of the time blocked", percent(explained))
+		return Medium, fmt.Sprintf("the transfers explain %s of the time blocked", figures.Percent(explained))
 	}
-	return High, fmt.Sprintf("the transfers explain %s of the time blocked", percent(explained))
+	return High, fmt.Sprintf("the transfers explain %s of the time blocked", figures.Percent(explained))
 }

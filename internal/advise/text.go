@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/mpitrace/mpitrace/internal/figures"
 )
 
 // WriteJSON writes the result as one JSON object.
@@ -44,10 +46,10 @@ func (f *Recommendation) write(b *strings.Builder) {
 	}
 	s := f.SavedSeconds
 	fmt.Fprintf(b, "\n%s: %s\n", f.Technique, where)
-	fmt.Fprintf(b, "  saves       %s (%s to %s), %s of the MPI time\n", secondsText(s.Expected), secondsText(s.Low), secondsText(s.High), percent(f.ShareOfMPITime))
+	fmt.Fprintf(b, "  saves       %s (%s to %s), %s of the MPI time\n", secondsText(s.Expected), secondsText(s.Low), secondsText(s.High), figures.Percent(f.ShareOfMPITime))
 	fmt.Fprintf(b, "  confidence  %s: %s\n", f.Confidence, f.Reason)
 	if f.RegisteredBuffers > 0 {
-		fmt.Fprintf(b, "  registers   %s, %s in all ranks", plural(f.RegisteredBuffers, "buffer"), bytesText(f.RegisteredBytes))
+		fmt.Fprintf(b, "  registers   %s, %s in all ranks", plural(f.RegisteredBuffers, "buffer"), figures.Bytes(f.RegisteredBytes))
 		if f.MinUses > 0 {
 			fmt.Fprintf(b, "; pays from %s on", plural(f.MinUses, "use"))
 		}
@@ -71,65 +73,20 @@ func secondsText(s float64) string {
 	case s < 1e-6:
 		return "below 1 us"
 	case s < 0.9995e-3:
-		return digits(s*1e6) + " us"
+		return figures.Digits(s*1e6) + " us"
 	case s < 0.9995:
-		return digits(s*1e3) + " ms"
+		return figures.Digits(s*1e3) + " ms"
 	case s < 7200:
-		return digits(s) + " s"
+		return figures.Digits(s) + " s"
 	}
-	return digits(s/3600) + " h"
-}
-
-// digits writes a number with three digits, or all of those before the point.
-func digits(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-// percent writes a share between 0 and 1.
-func percent(share float64) string {
-	switch {
-	case share > 0 && share < 0.0005:
-		return "<0.1 %"
-	case share >= 0.0995:
-		return fmt.Sprintf("%.0f %%", share*100)
-	}
-	return fmt.Sprintf("%.1f %%", share*100)
-}
-
-func bytesText(n uint64) string {
-	if n < 10_000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n)/1000, "kB"
-	for _, next := range []string{"MB", "GB", "TB", "PB"} {
-		if v < 999.5 {
-			break
-		}
-		v, unit = v/1000, next
-	}
-	return digits(v) + " " + unit
-}
-
-// countText writes a number with commas.
-func countText(n uint64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
+	return figures.Digits(s/3600) + " h"
 }
 
 func plural(n uint64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return countText(n) + " " + what + "s"
+	return figures.Count(n) + " " + what + "s"
 }
 
 func ranksText(n int) string { return plural(uint64(max(0, n)), "rank") }

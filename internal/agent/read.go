@@ -146,7 +146,7 @@ func (k *keeper) apply(h *held, l look) {
 	j := h.job
 	growth := h.process.Raise(&l.process.Counters)
 	moved := growth
-	moved.WallNS = 0 // passes by itself
+	moved.WallNS, moved.MPINS = 0, 0 // pass by themselves, also in a call that hangs
 	if moved != (exporter.Counters{}) {
 		h.moved = now
 	}

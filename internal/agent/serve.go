@@ -37,6 +37,17 @@ func (o *Options) check(places []place) error {
 	if o.TextfileDir != "" && !o.AllUsers {
 		return errors.New("--textfile-dir: everybody on this machine can read the file: say --all-users if they may see all jobs in it")
 	}
+	if o.TextfileDir != "" {
+		info, err := os.Stat(o.TextfileDir)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--textfile-dir: %w", err)
+		case !info.IsDir():
+			return fmt.Errorf("--textfile-dir %s: not a directory", o.TextfileDir)
+		case unix.Access(o.TextfileDir, unix.W_OK|unix.X_OK) != nil:
+			return fmt.Errorf("--textfile-dir %s: may not be written to", o.TextfileDir)
+		}
+	}
 	for _, address := range o.Listen {
 		if !strings.HasPrefix(address, unixScheme) && !o.AllUsers && !demandsPassword(o.WebConfig) {
 			return fmt.Errorf("--web.listen-address %s: everybody who can connect would see all jobs: demand a password or a client certificate (--web.config.file), or say --all-users if that is meant", address)

@@ -244,11 +244,26 @@ func TestTextfile(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	a := start(t, base, func(o *Options) { o.AllUsers, o.TextfileDir = true, filepath.Join(dir, "none") })
+	gone := filepath.Join(t.TempDir(), "gone")
+	must(t, os.Mkdir(gone, 0o755))
+	a := start(t, base, func(o *Options) { o.AllUsers, o.TextfileDir, o.TextfileEvery = true, gone, time.Millisecond })
+	must(t, os.RemoveAll(gone))
 	eventually(t, "the failure is counted", func() bool {
 		n, _ := value(t, a.page(t), "mpitrace_agent_errors_total", `"textfile"`)
-		return n == 1
+		return n >= 1
 	})
+}
+
+// TestTextfileDir: what can never be written to is refused at the start.
+func TestTextfileDir(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for dir, want := range map[string]string{file: "not a directory", file + "s": "no such file"} {
+		o := Options{AllUsers: true, TextfileDir: dir, Listen: []string{unixScheme + filepath.Join(t.TempDir(), "s")}}
+		if err := o.check(nil); err == nil || !strings.HasPrefix(err.Error(), "--textfile-dir") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
 }
 
 // TestEnd: an agent ends although a reader hangs on to it.

@@ -18,7 +18,7 @@ type Knob struct {
 
 // All is every setting, in the order of the spec.
 var All = []Knob{
-	{"mode", "MPITRACE_MODE", "mode", "enum", "observe", []string{"off", "observe"}, 0, 0, "shim", "off: forward every call and measure nothing"},
+	{"mode", "MPITRACE_MODE", "mode", "enum", "observe", []string{"off", "observe", "act"}, 0, 0, "shim", "off: forward every call and measure nothing; act: also carry messages (docs/act.md)"},
 	{"quiet", "MPITRACE_QUIET", "quiet", "bool", "0", []string(nil), 0, 0, "shim", "print nothing on stderr"},
 	{"output", "MPITRACE_OUTPUT", "output", "path", "", []string(nil), 0, 0, "shim", "result directory; default: mpitrace-JOB in the directory where the job was started"},
 	{"segment_dir", "MPITRACE_SEGMENT_DIR", "segment-dir", "path", "", []string(nil), 0, 0, "shim", "where the segments live; default /dev/shm/mpitrace-UID, then TMPDIR/mpitrace-UID"},
@@ -31,7 +31,14 @@ var All = []Knob{
 	{"reuse", "MPITRACE_REUSE", "reuse", "bool", "1", []string(nil), 0, 0, "shim", "follow how often message buffers are used again"},
 	{"trace", "MPITRACE_TRACE", "trace", "bool", "0", []string(nil), 0, 0, "shim", "write every call and message to a trace file, to find who waited for whom"},
 	{"trace_bytes", "MPITRACE_TRACE_BYTES", "trace-bytes", "size", "256M", []string(nil), 0, 0, "shim", "largest trace file of a rank; what comes later is counted, not kept"},
+	{"act", "MPITRACE_ACT", "act", "text", "auto", []string(nil), 0, 0, "run", "carry messages, by this policy: a line or a file (docs/policy.md); the option alone means auto"},
+	{"act_runtime", "MPITRACE_ACT_RUNTIME", "act-runtime", "path", "", []string(nil), 0, 0, "shim", "path of libmpishim-rt.so; default: beside libmpishim.so"},
+	{"act_wait", "MPITRACE_ACT_WAIT", "act-wait", "int", "30", []string(nil), 1, 3600, "shim", "seconds that act mode waits for all ranks to report, and for all to load it, before the job is only observed"},
+	{"act_policy", "MPITRACE_ACT_POLICY", "", "text", "", []string(nil), 0, 0, "internal", "the policy in effect, set by mpitrace run; its lines with | between them"},
+	{"act_rendezvous", "MPITRACE_ACT_RENDEZVOUS", "", "text", "", []string(nil), 0, 0, "internal", "where the ranks of act mode report, set by mpitrace run"},
+	{"act_secret", "MPITRACE_ACT_SECRET", "", "text", "", []string(nil), 0, 0, "internal", "what they show there, set by mpitrace run"},
 	{"job_id", "MPITRACE_JOB_ID", "", "text", "", []string(nil), 0, 0, "internal", "names the job, set by mpitrace run; default: from the launcher"},
+	{"memmon_socket", "MPITRACE_MEMMON_SOCKET", "", "path", "", []string(nil), 0, 0, "internal", "where ranks ask for somebody who watches their memory, set by mpitrace run --memory-monitor; default: the node's helper"},
 	{"keep_segments", "MPITRACE_KEEP_SEGMENTS", "keep-segments", "bool", "0", []string(nil), 0, 0, "shim", "leave the segments in shared memory after the node file is written"},
 	{"shim", "MPITRACE_SHIM", "", "path", "", []string(nil), 0, 0, "site", "path of libmpishim.so, for use in LD_PRELOAD; set by the modulefile, read by nobody"},
 	{"root", "MPITRACE_ROOT", "", "path", "", []string(nil), 0, 0, "site", "where mpitrace is installed; set by the modulefile, read by nobody"},

@@ -39,11 +39,21 @@ var goArrows = []struct{ from, to, why string }{
 	{"regcache", "reusetrack", "siblings do not know each other"},
 	{"regcache", "report", "a cache knows nothing of how it is shown"},
 	{"regcache", "internal", "what registers and who watches are handed in"},
+	{"policy", "segment", "a policy is what is asked for, not what was measured"},
+	{"policy", "report", "a policy must be there before anything can be reported"},
+	{"policy", "internal/launch", "a policy knows no launcher"},
+	{"policy", "policy/explain", "what is asked for does not depend on what it costs"},
+	{"policy/proof", "policy/explain", "what was measured does not depend on what was predicted"},
+	{"policy/proof", "segment", "a trial knows times, not where they were stored"},
+	{"policy/explain", "report", "costs are made of figures, not of tables"},
+	{"policy", "cmd", "commands use packages, never the other way round"},
 	{"exporter", "report", "metrics are made of figures, not of tables"},
 	{"exporter", "internal/launch", "showing figures needs no launcher"},
 	{"internal/agent", "report", "the agent hands out raw counters"},
 	{"arrival", "exporter", "measurement knows nothing of how it is shown"},
 	{"internal/advise", "report", "advice is made of figures, not of tables"},
+	{"internal/presence", "internal/launch", "ranks report, whoever started them"},
+	{"internal/presence", "policy", "ranks compare hashes, not policies"},
 	{"internal/launch", "report", "a job must start and end without its report"},
 	{"internal/top", "internal/launch", "watching a job needs no launcher"},
 	{"report", "internal/top", "a report is made where there is no terminal"},
@@ -52,6 +62,9 @@ var goArrows = []struct{ from, to, why string }{
 	{"internal/memmon", "segment", "the monitor knows address spaces, nothing of MPI"},
 	{"internal/memmon", "internal/launch", "who starts the helper is not its business"},
 	{"internal/memmon", "report", "the monitor knows address spaces, nothing of MPI"},
+	{"shim/regservice", "internal", "in a rank there is the cache and nothing else"},
+	{"shim/regservice", "segment", "in a rank there is the cache and nothing else"},
+	{"shim/regservice", "report", "in a rank there is the cache and nothing else"},
 	{"internal/gen", "segment", "the generator writes the package: it cannot need it"},
 }
 
@@ -90,6 +103,9 @@ var cMay = map[string][]string{
 	"fabric/fault": {"include", "fabric", "fault"},
 	"fabric/tool":  {"include", "paths", "tool"},
 	"memhook":      {"include", "memhook"},
+	"regservice":   {"include", "regcache", "regservice"},
+	"engine":       {"include", "paths", "engine"},
+	"act":          {"include", "abi", "gen", "act"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
@@ -140,17 +156,22 @@ var banned = []struct {
 	{regexp.MustCompile(`^c/fabric/verbs/work\.c$`), regexp.MustCompile(`\b(malloc|calloc|realloc|free|\w*printf)\s*\(`), "posting and polling neither allocate nor log"},
 	{regexp.MustCompile(`^c/.*\.[ch]$`), regexp.MustCompile(`IBV_ACCESS_RELAXED_ORDERING`), "any registered memory may be polled for a flag"},
 	{regexp.MustCompile(`\.go$`), regexp.MustCompile(`(?m)^import "C"`), "CGO_ENABLED=0 go build ./... must pass"},
+	{regexp.MustCompile(`^shim/.*\.go$`), regexp.MustCompile(`"os/signal"`), "the program's signals stay the program's"},
 	{regexp.MustCompile(`\.(go|c|h)$`), regexp.MustCompile(`\b(TODO|FIXME|XX` + `X)\b`), "finish it, or write it down where it is tracked"},
 	{regexp.MustCompile(`^(segment|report|exporter|internal/agent)/.*[^t]\.go$`), regexp.MustCompile(`syscall\.Mmap|unix\.Mmap`), "readers never map a file that somebody may truncate"},
 }
 
-// bridge is the one file of Go that may import C: it lets tests run the table
-// of c/regcache. Nothing but tests may import its package (see TestBridge).
+// bridge is a file of Go that imports C: it lets tests run the table of
+// c/regcache. Nothing but tests may import its package (see TestBridge).
 const bridge = "c/regcache/bridge.go"
+
+// inRank are the files of Go that C enters, in a rank. They are in archives of
+// their own: no other program imports them.
+var inRank = []string{"shim/regservice/regservice.go"}
 
 func TestBannedPatterns(t *testing.T) {
 	for _, file := range tracked(t) {
-		if strings.Contains(file, "internal/lint/") || file == bridge {
+		if strings.Contains(file, "internal/lint/") || file == bridge || contains(inRank, file) {
 			continue
 		}
 		var text []byte
@@ -197,6 +218,11 @@ func TestBridge(t *testing.T) {
 		name, imports, _ := strings.Cut(line, " ")
 		if strings.Contains(imports, module+filepath.Dir(bridge)) {
 			t.Errorf("%s imports the test bridge", name)
+		}
+		for _, file := range inRank {
+			if strings.Contains(imports, module+filepath.Dir(file)) && !strings.HasPrefix(name, module+"shim") {
+				t.Errorf("%s imports %s, which is for ranks", name, filepath.Dir(file))
+			}
 		}
 	}
 	if !bytes.Contains(read(t, "../../"+bridge), []byte("\nimport \"C\"")) {
@@ -279,6 +305,41 @@ func TestShimContents(t *testing.T) {
 	}
 	if m := regexp.MustCompile(`\bmt_regcache\w*`).Find(out); m != nil {
 		t.Errorf("%s is in libmpishim.so", m)
+	}
+}
+
+// TestRuntimeExports: one function leaves the runtime of act mode, it needs no
+// MPI library by name, it is bound when it is loaded, not in the middle of a
+// message, and there is no Go in it, whose threads take signals of the program.
+func TestRuntimeExports(t *testing.T) {
+	const library = "../../build/libmpishim-rt.so"
+	out, err := exec.Command("nm", "-D", library).Output()
+	if err != nil {
+		t.Fatalf("nm %s (make build first): %v", library, err)
+	}
+	var defined []string
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		words := strings.Fields(line)
+		name := words[len(words)-1]
+		if len(words) == 3 {
+			defined = append(defined, name)
+		} else if strings.HasPrefix(name, "MPI_") || strings.HasPrefix(name, "PMPI_") {
+			t.Errorf("needs %s", name)
+		}
+	}
+	if len(defined) != 1 || defined[0] != "mt_act_start" {
+		t.Errorf("exports %q, want mt_act_start", defined)
+	}
+	if out, err = exec.Command("readelf", "-dlSW", library).Output(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), ".gopclntab") {
+		t.Error("Go is in it")
+	}
+	for _, want := range []string{"NOW", "NODELETE", "GNU_RELRO"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s is missing", want)
+		}
 	}
 }
 

@@ -13,7 +13,11 @@ type Output struct {
 	Points   []Point
 	Notes    []string
 	Verified uint64 // messages whose data was checked
+	Where    Where  // of a program that says it
 }
+
+// Where is a node and the MPI library that was used within it.
+type Where struct{ Node, MPI string }
 
 // Point is one result line.
 type Point struct {
@@ -39,7 +43,7 @@ func dimsID(dims []Dim) string {
 }
 
 // Parse reads what a program of the benchmark printed. Lines that are none of
-// "result", "note" and "done" are those of launchers and libraries. An output
+// "result", "note", "where" and "done" are those of launchers and libraries. An output
 // without the last line, or without results and a note that says why, is an
 // error: the program did not come to its end.
 func (b *Benchmark) Parse(text string) (Output, error) {
@@ -51,6 +55,8 @@ func (b *Benchmark) Parse(text string) (Output, error) {
 		switch word {
 		case "note":
 			out.Notes = append(out.Notes, rest)
+		case "where":
+			out.Where.Node, out.Where.MPI, _ = strings.Cut(rest, "\t")
 		case "result":
 			p, err := b.parsePoint(rest)
 			if err != nil {

@@ -40,6 +40,7 @@ type Result struct {
 	Verified  uint64      `json:"verified"` // messages whose data was checked, in all runs
 	Rows      []*Row      `json:"rows"`
 	Published []Published `json:"published"`
+	where     Where       // of the native runs, if in all of them the same
 }
 
 // Row is one metric of one point.
@@ -110,6 +111,9 @@ func (r *runs) points() []Point {
 
 // fill makes the rows of a result.
 func (res *Result) fill(b *Benchmark, r runs) {
+	if all := r.outputs[native]; len(all) > 0 && !slices.ContainsFunc(all, func(o Output) bool { return o.Where != all[0].Where }) {
+		res.where = all[0].Where
+	}
 	for _, outputs := range r.outputs {
 		for _, o := range outputs {
 			res.Verified += o.Verified

@@ -31,7 +31,11 @@ func (r *Report) writeHead(w io.Writer) {
 	}
 	fmt.Fprintf(w, "%s · %s · %s · %s, load %s to %s\n", strings.Join(r.Launcher, " "), r.Compiler,
 		r.Time.Format("2006-01-02 15:04"), count(r.Cores, "core")+" of "+r.Processor, r.LoadBegin, r.LoadEnd)
-	fmt.Fprintf(w, "%s, %s. Median ± half the distance of the quartiles;\n", count(r.Reps, "repetition"), how)
+	figures := "Median ± half the distance of the quartiles"
+	if r.Reps == 1 {
+		figures = "One value each, without a spread"
+	}
+	fmt.Fprintf(w, "%s, %s. %s;\n", count(r.Reps, "repetition"), how, figures)
 	fmt.Fprintf(w, "ratio: median of preloaded / native of the same repetition. Published figures come\n")
 	fmt.Fprintf(w, "from other hardware: a reference, not a target.\n")
 }
@@ -139,6 +143,9 @@ func dimText(d Dim) string {
 func (s *Sample) cells() []string {
 	if s == nil {
 		return []string{"-", ""}
+	}
+	if len(s.Values) < 2 {
+		return []string{number(s.Median), ""} // one value has no spread
 	}
 	return []string{number(s.Median), "± " + number(s.Spread)}
 }

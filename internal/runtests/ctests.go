@@ -56,7 +56,8 @@ func cTests(t *tally) {
 	}
 }
 
-// sourcesOf reads the first line of a test: which sources it is built with.
+// sourcesOf reads the first line of a test: which sources it is built with. A
+// name may be a pattern.
 func sourcesOf(path string) []string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -64,7 +65,15 @@ func sourcesOf(path string) []string {
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	line = bytes.TrimSuffix(bytes.TrimPrefix(line, []byte("/* sources:")), []byte("*/"))
-	return strings.Fields(string(line))
+	var sources []string
+	for _, name := range strings.Fields(string(line)) {
+		files, err := filepath.Glob(name)
+		if err != nil || len(files) == 0 {
+			files = []string{name} // the compiler says that it is not there
+		}
+		sources = append(sources, files...)
+	}
+	return sources
 }
 
 func buildAndRun(t *tally, name, dir, cc string, args, sources []string) {

@@ -44,7 +44,7 @@ type Job struct {
 // Scale is a job whose ranks use 64 KiB of their segments each, with all that a
 // default run records.
 func Scale(ranks int) Job {
-	return Job{ID: "scale", Ranks: ranks, Sampled: true, ExtraSites: 160, ExtraFunctions: 11, ExtraPeers: 150}
+	return Job{ID: "scale", Ranks: ranks, Sampled: true, ExtraSites: 120, ExtraFunctions: 11, ExtraPeers: 150}
 }
 
 // solverSites is the call sites of the solver: function, offset in the

@@ -13,6 +13,7 @@ const (
 	arrivalLevel = 5  // leaves about 300 of the steps, as a table of 512 rows does
 	classSlots   = 65 // rows of ARRIVAL_CLASSES, most of them empty
 	gridID       = 0x300 * 77
+	gridKin      = 0x300 * 79 // what it shares with communicators made alike
 	reduceAt     = 0x13a0
 	otherLast    = 14 // in one step of so many another rank than LateRank is the last
 )
@@ -38,7 +39,7 @@ func (j Job) addSampled(s *Segment, rank, neighbours int) {
 		}
 	}
 	s.ArrivalClasses = make([]segment.RawArrivalClass, classSlots)
-	s.ArrivalClasses[9] = segment.RawArrivalClass{CommID: gridID, Call: uint16(ID("MPI_Allreduce")), Level: arrivalLevel,
+	s.ArrivalClasses[9] = segment.RawArrivalClass{Kin: gridKin, Call: uint16(ID("MPI_Allreduce")), Level: arrivalLevel,
 		Kept: uint32(len(s.Arrivals)), Instances: steps}
 	s.addBuffers(neighbours)
 	s.addRequests(neighbours)
@@ -74,7 +75,7 @@ func (j Job) arrival(rank, late int, step uint32) segment.RawArrival {
 	}
 	last := uint64(step)*stepNS + 1_000_000
 	enter, exit := Ticks(last-before), Ticks(last+2_000+chance>>16%200_000)
-	return segment.RawArrival{CommID: gridID, Sequence: step, EnterTicks: enter, WaitTicks: enter, ExitTicks: exit, Bytes: 8,
+	return segment.RawArrival{CommID: gridID, Kin: gridKin, Sequence: step, EnterTicks: enter, WaitTicks: enter, ExitTicks: exit, Bytes: 8,
 		Address: ModuleBase + reduceAt, Root: -1, Rank: int32(rank), Size: int32(j.Ranks), Call: uint16(ID("MPI_Allreduce"))}
 }
 

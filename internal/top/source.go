@@ -55,22 +55,17 @@ func NewSegments(bases []string) *Segments {
 
 // Jobs scans the base directories.
 func (s *Segments) Jobs() (jobs []Found, problems []string) {
-	index := map[string]int{}
 	for _, base := range s.bases {
 		found, err := segment.Scan(base)
 		if err != nil {
 			problems = append(problems, err.Error())
 		}
-		for i := range found {
-			f := &found[i]
-			dir := filepath.Join(base, f.Job)
-			at, ok := index[dir]
-			if !ok {
-				at = len(jobs)
-				index[dir] = at
-				jobs = append(jobs, Found{ID: f.Job, Path: dir})
+		for _, in := range segment.ByJob(found) {
+			job := Found{ID: in.Name, Path: in.Path}
+			for i := range in.Segments {
+				job.add(&in.Segments[i])
 			}
-			jobs[at].add(f)
+			jobs = append(jobs, job)
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b Found) int {

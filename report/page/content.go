@@ -92,10 +92,8 @@ func (c *content) addTables(r *report.Report) error {
 	if c.Summary.Stuck != nil {
 		c.Stuck = newTable("stuck", c.Summary.Stuck)
 	}
-	if r.Trace != nil {
-		c.Waits = newTable("wait", r.WaitSheet(rowsKept))
-		c.Waits.Title = "Messages that waited for their other end, from the trace"
-	}
+	c.Waits = newTable("wait", r.WaitSheet(rowsKept))
+	c.Waits.Title = "Messages that waited for their other end"
 	return c.addRanks(r)
 }
 

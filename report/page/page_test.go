@@ -38,7 +38,7 @@ func TestJobs(t *testing.T) {
 	}{
 		{"all", uneven(4), report.Options{}, []string{`id="matrix-map"`, `id="raster-map"`, "Latest arrivals", "Sends by payload", "MPI_Allreduce: 40,000 calls"}, []string{"DIED"}},
 		{"one rank", synth.Scale(1), report.Options{}, []string{"No point-to-point messages: the job has one rank.", "no collective operations were sampled", "of the time of its one rank"}, []string{`id="matrix-map"`, `id="raster-map"`}},
-		{"nothing sampled", synth.Job{ID: "plain", Ranks: 4}, report.Options{}, []string{"MPITRACE_ARRIVAL=0", "MPITRACE_REUSE=0", "needs a trace: mpitrace run --trace", "no requests were started"}, []string{`id="raster-map"`}},
+		{"nothing sampled", synth.Job{ID: "plain", Ranks: 4}, report.Options{}, []string{"MPITRACE_ARRIVAL=0", "MPITRACE_REUSE=0", "known from a trace only: mpitrace run --trace", "no requests were started"}, []string{`id="raster-map"`}},
 		{"no messages", rank(synth.Job{ID: "none", Ranks: 4}, func(s *synth.Segment) { s.Peers, s.Functions = nil, nil }), report.Options{}, []string{"No point-to-point messages were sent.", "No messages with a payload were counted.", "No calls were timed."}, nil},
 		{"no calls", rank(synth.Job{ID: "silent", Ranks: 2}, func(s *synth.Segment) { s.Sites, s.Functions, s.Peers = nil, nil, nil }), report.Options{}, []string{"No call of MPI has been counted yet", "no calls were counted"}, nil},
 		{"killed", killed(), report.Options{}, []string{`<p class="alarm">DIED: ranks 0-3 ended without MPI_Finalize`, "rank 1, missing in MPI_Allreduce", "Calls in progress"}, nil},

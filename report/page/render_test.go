@@ -146,8 +146,8 @@ func checkFilter(t *testing.T, ctx context.Context) {
 		t.Errorf("%d rows at first, want 12", n)
 	}
 	press(t, ctx, "#table-site + .tools button", kb.Enter)
-	if n := len(ask[[]string](t, ctx, columnText("site", 1))); n != 169 {
-		t.Errorf("%d rows in all, want 169", n)
+	if n := len(ask[[]string](t, ctx, columnText("site", 1))); n != 129 {
+		t.Errorf("%d rows in all, want 129", n)
 	}
 	press(t, ctx, "#table-site + .tools input", "heat.c:9")
 	if got := ask[[]string](t, ctx, columnText("site", 1)); len(got) != 2 || !slices.Contains(got, "heat.c:91") {
@@ -347,7 +347,7 @@ func TestWithoutScripts(t *testing.T) {
 	})
 	for expression, want := range map[string]int{
 		`document.querySelectorAll(".findings li").length > 0 ? 1 : 0`:                                                   1,
-		`[...document.querySelectorAll("#table-site tbody tr")].filter(r => r.checkVisibility()).length`:                 169,
+		`[...document.querySelectorAll("#table-site tbody tr")].filter(r => r.checkVisibility()).length`:                 129,
 		`[...document.querySelectorAll(".map .canvas, .map .controls, .tools")].filter(e => e.checkVisibility()).length`: 0,
 		`[...document.querySelectorAll("noscript p")].filter(e => e.checkVisibility()).length`:                           2,
 		`document.querySelectorAll("#table-peer tbody tr").length > 0 ? 1 : 0`:                                           1,

@@ -101,7 +101,7 @@ func (e *exporter) samples(w Writer) error {
 				}
 				shift := e.shift[result.Clocks[result.Clock(r.process)].Component]
 				enter := max(0, a.EnterNS+shift)
-				out := Sample{Rank: r, Comm: e.comm(r, c.CommID), Call: c.Call, Place: e.placeOf(r, a.Address, uint16(c.Call)), Sequence: s.Sequence, Start: s.Start,
+				out := Sample{Rank: r, Comm: e.comm(r, s.CommID), Call: c.Call, Place: e.placeOf(r, a.Address, uint16(c.Call)), Sequence: s.Sequence, Start: s.Start,
 					CommRank: a.CommRank, Root: s.Root, Size: c.Size, Bytes: s.Bytes, EnterNS: enter, WaitNS: max(enter, a.WaitNS+shift),
 					ExitNS: max(enter, a.ExitNS+shift), BoundNS: boundNS(s.BoundNS), Last: s.Last}
 				e.summary.Samples++

@@ -95,7 +95,7 @@ func (o *operation) lateFor(in []moment, i int) int {
 		return -1
 	case "Scan":
 		return latest(in[:i])
-	case "Neighbor_alltoall":
+	case "Neighbor_alltoall", "Ineighbor_allgather", "Neighbor_alltoall_init":
 		return -1
 	}
 	return latest(in)
@@ -147,6 +147,11 @@ func (o *operation) classOf(result *arrival.Result, comms map[string]uint64) *ar
 // for it.
 const coldNS = 25_000
 
+// pausedNS is what any call after a pause of milliseconds may cost in the shim,
+// before and after the operation: on a virtual machine that was idle its tables
+// are in no cache and no TLB. 2 to 14 us were seen.
+const pausedNS = 20_000
+
 // agrees compares all figures of a class with the ledger. A rank that arrives
 // shortly after another may be taken for the earlier one.
 func (o *operation) agrees(d *deviation, result *arrival.Result, c *arrival.Class, stamp float64) {
@@ -181,7 +186,7 @@ func (o *operation) agrees(d *deviation, result *arrival.Result, c *arrival.Clas
 			d.equal(fmt.Sprintf("instance %d: last rank", i), got, last)
 		}
 	}
-	if o.function == "Neighbor_alltoall" {
+	if o.comm == "ring" {
 		d.equal("instances without cost", c.WithoutCost, len(o.instances))
 	}
 }
@@ -224,14 +229,14 @@ func imbalanceOnce(t *testing.T, m mpi, pattern string) (d deviation) {
 	const ranks = 4
 	instances := 30
 	if *long {
-		instances = 39 // 13 classes in each rank: no more fit without sampling
+		instances = 34 // 15 classes in each rank: no more fit without sampling
 	}
 	r := m.run(t, job{program: "imbalance", args: []string{pattern, fmt.Sprint(instances), "2000", "7"}, ranks: ranks})
 	result, comms := r.analyse(t, arrival.Options{})
 	operations := r.ledger.operations(t)
-	want := 14 // 7 of all ranks, 3 of each half, the ring
+	want := 15 // 7 of all ranks, 3 of each half, 2 of the ring
 	if m.Name == "mpich" {
-		want = 16 // and the persistent ones
+		want = 18 // and the persistent ones
 	}
 	if len(operations) != want {
 		t.Errorf("%d operations in the ledger, want %d", len(operations), want)

@@ -25,9 +25,12 @@ func (l ledger) requestsOf(t *testing.T, rank int) (out []request) {
 	return out
 }
 
-// slackNS is what the sum over all requests of a place may be off besides two
-// in a hundred: 50 us, and what the first calls cost.
-const slackNS = 50_000 + 2*coldNS
+// requests is how many a place has, slackNS what their sum may be off besides two
+// in a hundred: each is completed after a pause.
+const (
+	requests = 50
+	slackNS  = requests * pausedNS
+)
 
 // agrees finds the call site of the requests and compares its times.
 func (q request) agrees(d *deviation, s *segment.Segment) {
@@ -61,7 +64,7 @@ func TestOverlap(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %d %d", test.mode, test.compute, test.delay), func(t *testing.T) {
 			eachMPI(t, func(t *testing.T, m mpi) {
 				try(t, func() (d deviation) {
-					r := m.run(t, job{program: "overlap", args: []string{test.mode, "50", fmt.Sprint(test.compute), fmt.Sprint(test.delay)}, ranks: 2})
+					r := m.run(t, job{program: "overlap", args: []string{test.mode, fmt.Sprint(requests), fmt.Sprint(test.compute), fmt.Sprint(test.delay)}, ranks: 2})
 					compared := 0
 					r.walk(t, func(s *segment.Segment) {
 						rank := int(s.Header.WorldRank)

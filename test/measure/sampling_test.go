@@ -24,12 +24,13 @@ func (r ran) keptOf(t *testing.T) (out []kept) {
 		var k kept
 		for _, c := range s.ArrivalClasses() {
 			if segment.Call(c.Call).String() == "MPI_Allreduce" {
-				k.comm, k.level = c.CommID, c.Level
+				k.level = c.Level
 			}
 		}
 		rows, torn := s.Arrivals()
 		for _, row := range rows {
 			if segment.Call(row.Call).String() == "MPI_Allreduce" {
+				k.comm = row.CommID
 				k.sequences = append(k.sequences, row.Sequence)
 			}
 		}

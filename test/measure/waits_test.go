@@ -130,7 +130,7 @@ func TestWaits(t *testing.T) {
 					r := m.run(t, job{program: "waits", args: []string{test.scenario, fmt.Sprint(n), fmt.Sprint(lateNS / 1000)}, ranks: test.ranks, env: []string{"MPITRACE_TRACE=1"}})
 					result, _ := r.analyse(t, arrival.Options{})
 					w := r.ledger.waitsOf(t)
-					slack := n * r.ledger.stampNS(t)
+					slack := n * (r.ledger.stampNS(t) + pausedNS)
 					for _, c := range result.Clocks {
 						slack += n*c.ErrorNS + 2*coldNS
 					}

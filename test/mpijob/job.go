@@ -23,6 +23,7 @@ type Job struct {
 	Preload []string // libraries for LD_PRELOAD of the ranks, first one in front
 	Env     []string // further KEY=VALUE for the ranks
 	Stdin   []byte   // for rank 0
+	Before  []string // command that is given the launcher's, as mpitrace run -- is
 	Timeout time.Duration
 
 	// Dedicated says that there is a processor for each rank, so that waiting
@@ -36,7 +37,7 @@ func (job Job) Command() []string {
 	if len(job.Preload) > 0 {
 		env = append(slices.Clone(env), "LD_PRELOAD="+strings.Join(job.Preload, ":"))
 	}
-	argv := []string{job.MPI.Launcher}
+	argv := append(slices.Clone(job.Before), job.MPI.Launcher)
 	switch job.MPI.Name {
 	case "openmpi":
 		argv = append(argv, "--bind-to", "none")

@@ -40,6 +40,7 @@ func TestCompletion(t *testing.T) {
 			mpijob.Need(t, mpijob.Tools(s.packages, s.name))
 			home := t.TempDir()
 			env := []string{
+				"MPITRACE_SEGMENT_DIR=" + home, // other jobs of this machine are not to be found
 				"HOME=" + home, "TERM=dumb", "LC_ALL=C.UTF-8", "XDG_CONFIG_HOME=" + home,
 				"PATH=" + filepath.Dir(share) + "/bin:" + os.Getenv("PATH"), "XDG_DATA_DIRS=" + share + ":/usr/share",
 			}

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/mpitrace/mpitrace/segment"
 )
@@ -56,17 +55,15 @@ func scan(bases []string, job string) ([]jobDir, error) {
 			problems = append(problems, err)
 			continue
 		}
-		for _, f := range list {
-			if job != "" && f.Job != job {
+		for _, in := range segment.ByJob(list) {
+			if job != "" && in.Name != job {
 				continue
 			}
-			path := filepath.Dir(f.Path)
-			i := slices.IndexFunc(jobs, func(j jobDir) bool { return j.path == path })
-			if i < 0 {
-				i = len(jobs)
-				jobs = append(jobs, jobDir{path: path, job: f.Job})
+			dir := jobDir{path: in.Path, job: in.Name}
+			for _, f := range in.Segments {
+				dir.segments = append(dir.segments, found{f, judge(f)})
 			}
-			jobs[i].segments = append(jobs[i].segments, found{f, judge(f)})
+			jobs = append(jobs, dir)
 		}
 	}
 	return jobs, errors.Join(problems...)

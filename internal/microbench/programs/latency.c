@@ -16,6 +16,26 @@ static void measure(size_t bytes, long iterations)
     bench_free(in, bytes);
 }
 
+/* Where ranks 0 and 1 run, if on one node: node, tab, first line of the MPI
+ * library's version. */
+static void where(void)
+{
+    char node[2][MPI_MAX_PROCESSOR_NAME] = {""}, version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length;
+
+    MPI_Get_processor_name(node[0], &length);
+    if (bench_rank == 1) {
+        MPI_Send(node[0], sizeof(node[0]), MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+    } else if (bench_rank == 0) {
+        MPI_Recv(node[1], sizeof(node[1]), MPI_CHAR, 1, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+        MPI_Get_library_version(version, &length);
+        if (strcmp(node[0], node[1]) == 0)
+            printf("where %s\t%.*s\n", node[0], (int)strcspn(version, "\n"),
+                   version);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct bench_list sizes;
@@ -29,6 +49,7 @@ int main(int argc, char **argv)
 
         measure(bytes, bench_iterations(iterations, bytes));
     }
+    where();
     bench_done();
     return 0;
 }

@@ -121,6 +121,19 @@ static void parts(void)
     int near[2] = {rank, -rank};
     MEASURE("Neighbor_alltoall", "ring", ring, 0,
             MPI_Neighbor_alltoall(near, 1, MPI_INT, pair, 1, MPI_INT, ring), );
+    MPI_Request request;
+    MEASURE("Ineighbor_allgather", "ring", ring, late_ns / 4,
+            MPI_Ineighbor_allgather(&one, 1, MPI_INT, pair, 1, MPI_INT, ring,
+                                    &request),
+            MPI_Wait(&request, MPI_STATUS_IGNORE));
+#if MPI_VERSION >= 4
+    MPI_Request around;
+    MPI_Neighbor_alltoall_init(near, 1, MPI_INT, pair, 1, MPI_INT, ring,
+                               MPI_INFO_NULL, &around);
+    MEASURE("Neighbor_alltoall_init", "ring", ring, late_ns / 4,
+            MPI_Start(&around), MPI_Wait(&around, MPI_STATUS_IGNORE));
+    MPI_Request_free(&around);
+#endif
     MPI_Comm_free(&half);
     MPI_Comm_free(&ring);
 }
