@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/mpitrace/mpitrace/reusetrack"
@@ -21,6 +22,38 @@ func (l ledger) buffersOf(t *testing.T, rank int) map[string]buffers {
 		out[line[0]] = buffers{n(1), n(2), n(3), n(4)}
 	}
 	return out
+}
+
+// eagerLimit is where the program parts eager from rendezvous sends, in bytes.
+const eagerLimit = 64 << 10
+
+// pathNames are the names of the paths by their numbers.
+var pathNames = []string{segment.PathSend: "send", segment.PathReceive: "receive", segment.PathOrigin: "origin"}
+
+// TestReuseBySide: payloads of both sides of the eager limit are told apart,
+// also next to it.
+func TestReuseBySide(t *testing.T) {
+	for _, mode := range []string{"limit", "nonblocking", "lu"} {
+		t.Run(mode, func(t *testing.T) {
+			eachMPI(t, func(t *testing.T, m mpi) {
+				r := m.run(t, job{program: "reuse", args: []string{mode}, ranks: 2})
+				r.walk(t, func(s *segment.Segment) {
+					rank := reusetrack.FromSegment(s)
+					all := r.ledger.buffersOf(t, rank.Rank)
+					for _, line := range r.ledger.of(rank.Rank, "eager") {
+						n := func(i int) uint64 { return uint64(line.number(t, i)) }
+						whole := all[line[0]]
+						want := [2]reusetrack.Part{{Accesses: n(1), Buffers: n(2), Reused: n(3)}}
+						want[1] = reusetrack.Part{Accesses: whole.accesses - n(1), Buffers: whole.buffers - n(2), Reused: whole.reused - n(3)}
+						p := rank.Path(slices.Index(pathNames, line[0]), eagerLimit)
+						if got := [2]reusetrack.Part{p.Eager, p.Rendezvous}; got != want {
+							t.Errorf("rank %d, %s: %+v, the ledger says %+v", rank.Rank, line[0], got, want)
+						}
+					}
+				})
+			})
+		})
+	}
 }
 
 // agrees compares a path with the ledger: equal as long as the table was not
@@ -59,6 +92,7 @@ func TestReuse(t *testing.T) {
 		{mode: "fresh", percent: 0, uses: 1},
 		{mode: "fresh-many", stopped: true, uses: 1},
 		{mode: "resize", percent: math.NaN(), uses: 300},
+		{mode: "limit", percent: math.NaN(), uses: 50},
 		{mode: "onesided", percent: math.NaN()},
 		{mode: "persistent", percent: math.NaN(), uses: 600},
 		{mode: "nonblocking", percent: math.NaN(), uses: 50},

@@ -2,6 +2,7 @@
  * program follows them itself in the dullest of tables:
  *
  *   ledger path NAME ACCESSES BUFFERS REUSED RESIZED
+ *   ledger eager NAME ACCESSES BUFFERS REUSED     of payloads up to 64 KiB
  *
  * Rank 0 sends, rank 1 receives. */
 #include <mpi.h>
@@ -9,10 +10,11 @@
 
 #include "ledger.h"
 
-enum { SLOTS = 1 << 16, PATHS = 3 };
+enum { SLOTS = 1 << 16, PATHS = 3, EAGER_LIMIT = 1 << 16 };
 static const char *const path_names[PATHS] = {"send", "receive", "origin"};
 static struct { const void *address; int64_t bytes; } table[PATHS][SLOTS];
 static int64_t accesses[PATHS], buffers[PATHS], reused[PATHS], resized[PATHS];
+static int64_t eager_accesses[PATHS], eager_buffers[PATHS], eager_reused[PATHS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int rank;
 
@@ -20,15 +22,19 @@ static void use(int path, const void *address, int64_t bytes)
 {
     pthread_mutex_lock(&lock);
     unsigned slot = (unsigned)((uintptr_t)address * 2654435761u >> 8) % SLOTS;
+    int eager = bytes <= EAGER_LIMIT;
     accesses[path]++;
+    eager_accesses[path] += eager;
     while (table[path][slot].address != NULL &&
            table[path][slot].address != address) {
         slot = (slot + 1) % SLOTS;
     }
     if (table[path][slot].address == NULL) {
         buffers[path]++;
+        eager_buffers[path] += eager;
     } else {
         reused[path]++;
+        eager_reused[path] += eager;
         resized[path] += table[path][slot].bytes != bytes;
     }
     table[path][slot].address = address;
@@ -89,6 +95,21 @@ static void resize(void)
     for (int i = 0; i < 300; i++) {
         message(buffer, i % 3 == 0 ? 100000 : i % 3 == 1 ? 100 : 101, 0);
         message(buffer + 1, 100, 0);
+    }
+}
+
+/* Buffers of payloads on both sides of the limit, and next to it. */
+static void limit(void)
+{
+    static const int bytes[] = {1000, EAGER_LIMIT - 1, EAGER_LIMIT,
+                                EAGER_LIMIT + 1, EAGER_LIMIT + 100, 300000};
+    static char buffer[6][300000];
+    for (int i = 0; i < 50; i++) {
+        for (int k = 0; k < 6; k++) {
+            if (i % (k + 1) == 0) {
+                message(buffer[k], bytes[k], 0);
+            }
+        }
     }
 }
 
@@ -209,6 +230,8 @@ int main(int argc, char **argv)
         fresh(3000);
     } else if (strcmp(mode, "resize") == 0) {
         resize();
+    } else if (strcmp(mode, "limit") == 0) {
+        limit();
     } else if (strcmp(mode, "onesided") == 0) {
         onesided();
     } else if (strcmp(mode, "persistent") == 0) {
@@ -224,6 +247,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < PATHS; i++) {
         ledger("path %s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
                path_names[i], accesses[i], buffers[i], reused[i], resized[i]);
+        ledger("eager %s %" PRId64 " %" PRId64 " %" PRId64, path_names[i],
+               eager_accesses[i], eager_buffers[i], eager_reused[i]);
     }
     ledger_close();
     MPI_Finalize();
