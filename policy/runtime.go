@@ -7,7 +7,6 @@ func (e *Effective) CheckRuntime() error {
 	var out Problems
 	for _, missing := range []struct{ name, value, instead string }{
 		{"eager", "reuse", "eager=copy, or auto"},
-		{"rendezvous", "receiver", "rendezvous=read-event, read or write, or auto"},
 		{"transport", "ud-first", "transport=rc"},
 	} {
 		if e.Text(missing.name) == missing.value {

@@ -11,7 +11,7 @@ func TestCheckRuntime(t *testing.T) {
 		"eager=copy,rendezvous=write":   "",
 		"rendezvous=read-event":         "",
 		"eager=reuse":                   "eager=reuse is not in the runtime",
-		"rendezvous=receiver":           "rendezvous=receiver is not in the runtime",
+		"rendezvous=receiver":           "",
 		"transport=ud-first,eager=copy": "transport=ud-first is not in the runtime",
 		"verify_every=100":              "not verified",
 		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"rendezvous": "write"}}]}`: "rules are not followed",

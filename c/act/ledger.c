@@ -69,6 +69,14 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
         {"copied_bytes", c->copied_bytes},
         {"packed_bytes", c->packed_bytes},
         {"credit_stalls", c->credit_stalls},
+        {"rtr_sent", c->rtr_sent},
+        {"rtr_used", c->rtr_used},
+        {"rtr_crossed", c->rtr_crossed},
+        {"rtr_mispredicted", c->rtr_mispredicted},
+        {"rtr_revoked", c->rtr_revoked},
+        {"rtr_suspended", c->rtr_suspended},
+        {"rtr_resumed", c->rtr_resumed},
+        {"rtr_extra_bytes", c->rtr_extra_bytes},
     };
     fprintf(file, "{");
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MT_ACT_EAGER_LIMIT = 16384 };
+enum {
+    MT_ACT_EAGER_LIMIT = 16384,
+    MT_ACT_RTR_USAGE = 80,
+    MT_ACT_RTR_SAMPLE = 20,
+};
 
 /* The value of the line that begins with name and =; NULL: there is none. */
 static const char *value_of(const char *text, const char *name,
@@ -24,21 +28,32 @@ static const char *value_of(const char *text, const char *name,
     return NULL;
 }
 
+static uint64_t number_of(const char *text, const char *name,
+                          uint64_t otherwise)
+{
+    size_t length;
+    const char *value = value_of(text, name, &length);
+    return value != NULL ? strtoull(value, NULL, 10) : otherwise;
+}
+
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
     const char *value = value_of(text, "device", &length);
-    *policy_p = (struct mt_act_policy){.eager_limit = MT_ACT_EAGER_LIMIT};
+    *policy_p = (struct mt_act_policy){
+        .eager_limit = number_of(text, "eager_limit", MT_ACT_EAGER_LIMIT),
+        .rtr_usage =
+            (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
+        .rtr_sample =
+            (uint32_t)number_of(text, "rtr_sample", MT_ACT_RTR_SAMPLE)};
     if (value != NULL && length < sizeof(policy_p->device) &&
         strncmp(value, "auto\n", 5) != 0) {
         memcpy(policy_p->device, value, length);
     }
-    value = value_of(text, "eager_limit", &length);
-    if (value != NULL) {
-        policy_p->eager_limit = strtoull(value, NULL, 10);
-    }
     value = value_of(text, "rendezvous", &length);
     if (value != NULL && strncmp(value, "write", 5) == 0) {
         policy_p->rendezvous = MT_ENGINE_RPUT; /* of several, the first */
+    } else if (value != NULL && strncmp(value, "receiver", 8) == 0) {
+        policy_p->rendezvous = MT_ENGINE_RTR;
     }
 }

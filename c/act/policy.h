@@ -9,6 +9,7 @@ struct mt_act_policy {
     char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
     uint64_t eager_limit;
     enum mt_engine_rendezvous rendezvous;
+    uint32_t rtr_usage, rtr_sample;
 };
 
 /* What the text does not name has its default. */

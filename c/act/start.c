@@ -191,6 +191,8 @@ static enum mt_status open_engine(void)
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,
         .rendezvous = policy.rendezvous,
+        .rtr_usage = policy.rtr_usage,
+        .rtr_sample = policy.rtr_sample,
         .thread = true,
         .say = say};
     return mt_engine_open(&options, &mt_act.engine);

@@ -108,6 +108,30 @@ static enum mt_status mt_arrive_fragment(struct mt_engine_transfer *t,
     return MT_OK;
 }
 
+/* What is for a request of ours that the peer knows by number. */
+static enum mt_status mt_arrive_answer(struct mt_engine_peer *peer,
+                                       const struct mt_wire_message *m)
+{
+    struct mt_engine_transfer *t = mt_transfer_find(peer, m->rest.number);
+    if (t == NULL) {
+        return MT_EPEER;
+    }
+    switch (m->head.kind) {
+    case MT_WIRE_DONE:
+        return mt_arrive_done(t);
+    case MT_WIRE_PULL:
+        return mt_arrive_pull(t, &m->rest);
+    case MT_WIRE_FRAGMENT:
+        return mt_arrive_fragment(t, m);
+    case MT_WIRE_CTS:
+        return mt_arrive_cts(t, m);
+    case MT_WIRE_FILLED:
+        return mt_rtr_filled(t, m->rest.bytes);
+    default:
+        return mt_arrive_fin(t);
+    }
+}
+
 enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
                          uint32_t count)
 {
@@ -120,20 +144,14 @@ enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
     if (m.head.kind == MT_WIRE_EAGER || m.head.kind == MT_WIRE_RTS) {
         return mt_arrive_message(peer, &m);
     }
-    struct mt_engine_transfer *t = mt_transfer_find(peer, m.rest.number);
-    if (t == NULL) {
-        return MT_EPEER;
-    }
     switch (m.head.kind) {
-    case MT_WIRE_DONE:
-        return mt_arrive_done(t);
-    case MT_WIRE_PULL:
-        return mt_arrive_pull(t, &m.rest);
-    case MT_WIRE_FRAGMENT:
-        return mt_arrive_fragment(t, &m);
-    case MT_WIRE_CTS:
-        return mt_arrive_cts(t, &m);
+    case MT_WIRE_RTR:
+        return mt_rtr_arrive(peer, &m);
+    case MT_WIRE_REVOKE:
+        return mt_rtr_revoke(peer, m.rest.number);
+    case MT_WIRE_REVOKED:
+        return mt_rtr_revoked(peer, m.rest.number);
     default:
-        return mt_arrive_fin(t);
+        return mt_arrive_answer(peer, &m);
     }
 }

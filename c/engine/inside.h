@@ -8,6 +8,8 @@
  *   receive.c   receives, probes, the messages that they found
  *   match.c     contexts and their queues: who is matched with whom
  *   transfer.c  payload that is not copied at once
+ *   rtr.c       receives that ask first
+ *   usage.c     whether that pays
  *   layout.c    memory that is not contiguous
  *   wire.c      headers
  *
@@ -22,6 +24,7 @@
 #include "../fabric/paths/reads.h"
 #include "../include/engine.h"
 #include "layout.h"
+#include "rtr.h"
 #include "wire.h"
 
 /* Where a request is. */
@@ -38,6 +41,7 @@ enum mt_request_state {
     MT_REQUEST_CTS,
     MT_REQUEST_PUT, /* WRITEs, and then .. */
     MT_REQUEST_FIN,
+    MT_REQUEST_FILLED, /* .. in place of FIN: by an RTR of the receiver */
     /* Waiting for a peer, by number. */
     MT_REQUEST_ANSWER,    /* a send: for DONE, or PULL */
     MT_REQUEST_COLLECT,   /* a receive: for FRAGMENTs, or FIN */
@@ -60,6 +64,7 @@ struct mt_engine_transfer {
     uint32_t remote_key;
     uint32_t writing; /* WRITEs that have not completed */
     bool failed;      /* one of them, or the peer before them */
+    bool offered;     /* they go where an RTR wants them */
     uint8_t way;      /* enum mt_wire_flag of its RTS */
     struct mt_read read;
 };
@@ -108,6 +113,7 @@ struct mt_engine_peer {
     uint32_t writing;       /* WRITEs that have not completed */
     uint32_t sent, arrived; /* sequence of the last message */
     struct mt_engine_request *leaving, **leaving_tail;
+    struct mt_rtr *rtr; /* NULL: no RTR was exchanged with it */
 };
 
 enum { MT_ENGINE_BUCKETS = 256 };
@@ -210,6 +216,11 @@ mt_match_receive(const struct mt_engine_context *context, int32_t source,
 void mt_posted_add(struct mt_engine_context *context,
                    struct mt_engine_request *request);
 void mt_posted_remove(struct mt_engine_request *request);
+/* Of one that names its source and tag and was added last: whether all receives
+ * ahead of it that may match its message have asked for it, or would have, if
+ * silent; and how many they are. False also if there are too many. */
+bool mt_posted_ahead(const struct mt_engine_request *request, bool silent,
+                     uint32_t *ahead_p);
 /* A message for a context that is not open waits in the list of all only. */
 void mt_message_add(struct mt_engine_context *context,
                     struct mt_engine_message *message);
@@ -257,6 +268,10 @@ void mt_leave(struct mt_engine_peer *peer, struct mt_engine_request *request);
 /* What waits, as far as it goes. False: something is left. */
 bool mt_leave_flush(struct mt_engine_peer *peer);
 void mt_leave_remove(struct mt_engine_request *request);
+/* A message of no request, at once or not at all. */
+enum mt_status mt_leave_note(struct mt_engine_peer *peer,
+                             const struct mt_wire *head,
+                             const struct mt_wire_rest *rest);
 
 /* ---- transfers (transfer.c) ---- */
 
@@ -267,6 +282,10 @@ void mt_transfer_free(struct mt_engine_transfer *transfer);
 struct mt_engine_transfer *mt_transfer_find(struct mt_engine_peer *peer,
                                             uint64_t number);
 void mt_transfers_free(struct mt_engine *engine);
+/* Memory of the payload that a device can reach: that of the request, or a
+ * packed copy. */
+enum mt_status mt_transfer_register(struct mt_engine_transfer *transfer,
+                                    uint32_t access);
 /* A long send: lets the peer read the payload, or makes it ready to be written.
  * Where that cannot be it is left to fragments. */
 void mt_transfer_expose(struct mt_engine_transfer *transfer);
@@ -282,6 +301,38 @@ void mt_transfer_written(struct mt_engine_transfer *transfer,
 /* A READ is done. */
 void mt_transfer_read(struct mt_engine_transfer *transfer,
                       enum mt_status status);
+
+/* ---- rtr.c ---- */
+
+/* Whether long messages are looked for before one begins: who asks first, or was
+ * asked, must know what is here already. */
+MT_INLINE bool mt_rtr_looks(const struct mt_engine *engine, uint64_t bytes)
+{
+    return engine->o.rendezvous == MT_ENGINE_RTR &&
+           bytes > engine->o.eager_limit;
+}
+
+/* A receive that was posted asks, if it may. */
+void mt_rtr_ask(struct mt_engine_request *request);
+/* Its message came, and not by the RTR. Keeps its transfer for an RTS. */
+void mt_rtr_settle(struct mt_engine_request *request,
+                   const struct mt_wire *head, uint64_t bytes);
+/* A receive that asked is to be taken back. */
+void mt_rtr_cancel(struct mt_engine_request *request);
+/* An RTS that is about to leave becomes WRITEs if there is an RTR for it. */
+void mt_rtr_take(struct mt_engine_request *request);
+/* A message left. */
+void mt_rtr_left(struct mt_engine_request *request);
+/* REVOKE and REVOKED that are due. False: something is left. */
+bool mt_rtr_flush(struct mt_engine_peer *peer);
+
+/* What arrives. */
+enum mt_status mt_rtr_arrive(struct mt_engine_peer *peer,
+                             const struct mt_wire_message *message);
+enum mt_status mt_rtr_filled(struct mt_engine_transfer *transfer,
+                             uint64_t bytes);
+enum mt_status mt_rtr_revoke(struct mt_engine_peer *peer, uint64_t number);
+enum mt_status mt_rtr_revoked(struct mt_engine_peer *peer, uint64_t number);
 
 /* ---- peers (progress.c) ---- */
 

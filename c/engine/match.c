@@ -249,6 +249,35 @@ struct mt_engine_request *mt_match_arrival(struct mt_engine_context *context,
     return first;
 }
 
+static bool mt_posted_asks(const struct mt_engine_request *r, bool silent)
+{
+    return r->mark == MT_RTR_ASKED || (silent && r->mark == MT_RTR_SILENT);
+}
+
+bool mt_posted_ahead(const struct mt_engine_request *request, bool silent,
+                     uint32_t *ahead_p)
+{
+    const struct mt_engine_context *c = request->context;
+    uint32_t ahead = 0, looks = 0;
+    const struct mt_engine_request *r = c->sources[request->want_source].posted;
+    for (; r != request && looks < MT_RTR_LOOKS; r = r->next, looks++) {
+        if (mt_tag_fits(r->want_tag, request->want_tag)) {
+            if (!mt_posted_asks(r, silent) || ++ahead == MT_RTR_OFFERS) {
+                return false;
+            }
+        }
+    }
+    /* what is in the other queue is all ahead, and never asks */
+    const struct mt_engine_request *any = c->any.posted;
+    for (; any != NULL && looks < MT_RTR_LOOKS; any = any->next, looks++) {
+        if (mt_tag_fits(any->want_tag, request->want_tag)) {
+            return false;
+        }
+    }
+    *ahead_p = ahead;
+    return looks < MT_RTR_LOOKS;
+}
+
 static void mt_queue_end(struct mt_source *s)
 {
     while (s->posted != NULL) {

@@ -256,6 +256,7 @@ static void mt_engine_free(struct mt_engine *engine)
     }
     for (uint32_t i = 0; engine->peers != NULL && i < engine->processes; i++) {
         mt_credits_close(&engine->peers[i].credits);
+        free(engine->peers[i].rtr);
     }
     mt_device_close(engine);
     free(engine->by_qp);

@@ -62,6 +62,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
 static bool mt_peer_serve(struct mt_engine_peer *peer)
 {
     bool left = !mt_leave_flush(peer);
+    if (mt_unlikely(peer->rtr != NULL) && !peer->ended) {
+        left = !mt_rtr_flush(peer) || left;
+    }
     mt_reads_flush(&peer->reads);
     left = left || peer->writing > 0 ||
            peer->reads.tokens < peer->reads.limit ||

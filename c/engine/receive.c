@@ -71,6 +71,9 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
     struct mt_engine *engine = r->context->engine;
     uint64_t n = mt_receive_name(r, head, rest->bytes);
     r->peer = peer;
+    if (mt_unlikely(r->mark != MT_RTR_NONE)) {
+        mt_rtr_settle(r, head, rest->bytes);
+    }
     if (head->kind == MT_WIRE_EAGER) {
         mt_layout_unpack(&r->buffer, 0, payload, n);
         engine->counts.copied_bytes += n;
@@ -83,7 +86,9 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
         mt_leave(peer, r);
         return;
     }
-    struct mt_engine_transfer *t = peer->ended ? NULL : mt_transfer_new(r);
+    struct mt_engine_transfer *t = peer->ended          ? NULL
+                                   : r->transfer != NULL ? r->transfer
+                                                         : mt_transfer_new(r);
     if (t == NULL) {
         mt_request_end(r, MT_EPEER);
         mt_peer_end(peer); /* its send would wait for ever */
@@ -122,6 +127,9 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
+    if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
+        mt_engine_round(engine);
+    }
     mt_request_begin(context, request, buffer);
     request->want_source = source;
     request->want_tag = tag;
@@ -134,6 +142,9 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         mt_request_end(request, MT_EPEER);
     } else {
         mt_posted_add(context, request);
+        if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
+            mt_rtr_ask(request);
+        }
     }
     mt_engine_unlock(engine);
     return MT_OK;

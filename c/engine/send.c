@@ -12,8 +12,7 @@ static void mt_leave_head(const struct mt_engine_request *r,
                           struct mt_wire *head, struct mt_wire_rest *rest)
 {
     const struct mt_engine_transfer *t = r->transfer;
-    bool names = r->state == MT_REQUEST_EAGER || r->state == MT_REQUEST_RTS;
-    if (names) {
+    if (r->state == MT_REQUEST_EAGER || r->state == MT_REQUEST_RTS) {
         head->context = r->context->id;
         head->source = r->context->rank;
         head->tag = r->want_tag;
@@ -53,6 +52,11 @@ static void mt_leave_head(const struct mt_engine_request *r,
     case MT_REQUEST_FIN:
         head->kind = MT_WIRE_FIN;
         rest->number = t->remote_number;
+        break;
+    case MT_REQUEST_FILLED:
+        head->kind = MT_WIRE_FILLED;
+        rest->number = t->remote_number;
+        rest->bytes = t->bytes;
         break;
     default:
         head->kind = MT_WIRE_FRAGMENT;
@@ -120,6 +124,28 @@ static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
     return status;
 }
 
+enum mt_status mt_leave_note(struct mt_engine_peer *peer,
+                             const struct mt_wire *head,
+                             const struct mt_wire_rest *rest)
+{
+    void *place;
+    enum mt_status status = mt_credits_reserve(&peer->credits, &place);
+    if (status != MT_OK) {
+        return status;
+    }
+    struct mt_wire *to = place;
+    *to = *head;
+    to->sequence = peer->sent + 1;
+    memcpy(to + 1, rest, sizeof(*rest));
+    uint32_t flags = head->kind == MT_WIRE_REVOKE ? MT_FABRIC_SOLICITED : 0;
+    status = mt_credits_commit(&peer->credits, MT_WIRE_LONG_BYTES, flags);
+    if (status == MT_OK) {
+        peer->sent++;
+        mt_peer_busy(peer);
+    }
+    return status;
+}
+
 /* Not before its WRITEs have completed. */
 void mt_request_wait(struct mt_engine_request *r, enum mt_status status)
 {
@@ -132,12 +158,22 @@ void mt_request_wait(struct mt_engine_request *r, enum mt_status status)
     t->failed = t->failed || status != MT_OK;
 }
 
+/* Whether its message is one that receives match. */
+static bool mt_leave_names(const struct mt_engine_request *r)
+{
+    return r->state == MT_REQUEST_EAGER || r->state == MT_REQUEST_RTS ||
+           r->state == MT_REQUEST_FILLED;
+}
+
 /* What becomes of a request when its message has left. */
 static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
 {
     struct mt_engine_counts *counts = &r->context->engine->counts;
     struct mt_engine_transfer *t = r->transfer;
     counts->copied_bytes += payload;
+    if (mt_unlikely(r->peer->rtr != NULL) && mt_leave_names(r)) {
+        mt_rtr_left(r);
+    }
     switch (r->state) {
     case MT_REQUEST_EAGER:
         counts->eager_messages++;
@@ -159,6 +195,11 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
     case MT_REQUEST_PULL:
     case MT_REQUEST_CTS:
         r->state = MT_REQUEST_COLLECT;
+        break;
+    case MT_REQUEST_FILLED:
+        counts->rendezvous_messages++;
+        counts->rendezvous_bytes += t->bytes;
+        mt_request_wait(r, MT_OK);
         break;
     case MT_REQUEST_FIN:
         mt_request_wait(r, MT_OK);
@@ -199,6 +240,9 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
 {
     struct mt_engine_request *r = peer->leaving;
     uint64_t payload = 0;
+    if (mt_unlikely(peer->rtr != NULL) && r->state == MT_REQUEST_RTS) {
+        mt_rtr_take(r);
+    }
     bool writes = r->state == MT_REQUEST_PUT;
     enum mt_status status = writes ? mt_transfer_put(r->transfer)
                                    : mt_leave_post(peer, r, &payload);
@@ -211,7 +255,8 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
     }
     if (writes) { /* on a queue pair what comes behind does not overtake it */
         if (r->transfer->moved == r->transfer->bytes) {
-            r->state = MT_REQUEST_FIN;
+            r->state = r->transfer->offered ? MT_REQUEST_FILLED
+                                            : MT_REQUEST_FIN;
         }
         return true;
     }
@@ -323,6 +368,9 @@ enum mt_status mt_engine_send(struct mt_engine_context *context,
     bool eager = buffer->bytes <= engine->o.eager_limit;
     uint32_t process = context->processes[rank];
     mt_engine_lock(engine);
+    if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
+        mt_engine_round(engine);
+    }
     mt_request_begin(context, request, buffer);
     request->want_tag = tag;
     request->mode = mode;
@@ -353,7 +401,12 @@ void mt_engine_cancel(struct mt_engine_request *request)
     bool taken = true;
     switch (request->state) {
     case MT_REQUEST_POSTED:
-        mt_posted_remove(request);
+        taken = request->mark < MT_RTR_ASKED;
+        if (taken) {
+            mt_posted_remove(request);
+        } else {
+            mt_rtr_cancel(request);
+        }
         break;
     case MT_REQUEST_EAGER:
     case MT_REQUEST_RTS:

@@ -47,13 +47,21 @@ struct mt_engine_transfer *mt_transfer_new(struct mt_engine_request *request)
     return t;
 }
 
+/* Gives back what mt_transfer_register took. */
+static void mt_transfer_release(struct mt_engine_transfer *t)
+{
+    if (t->mr != NULL) {
+        mt_fabric_mr_destroy(t->mr);
+        t->mr = NULL;
+    }
+    free(t->packed);
+    t->packed = NULL;
+}
+
 void mt_transfer_free(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
-    if (t->mr != NULL) {
-        mt_fabric_mr_destroy(t->mr);
-    }
-    free(t->packed);
+    mt_transfer_release(t);
     t->request->transfer = NULL;
     t->request = NULL;
     t->next = engine->transfers_free;
@@ -85,10 +93,8 @@ void mt_transfers_free(struct mt_engine *engine)
 
 /* ---- payload ---- */
 
-/* Memory of the payload that a device can reach: that of the request, or a
- * packed copy. */
-static enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
-                                           uint32_t access)
+enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
+                                    uint32_t access)
 {
     const struct mt_buffer *b = &t->request->buffer;
     void *address = b->address;
@@ -183,7 +189,11 @@ void mt_transfer_fetch(struct mt_engine_transfer *t)
     bool direct = t->way == MT_WIRE_PUT ? request->peer->engine->writes
                   : t->way == 0         ? request->peer->engine->reads
                                         : false;
-    if (!direct || mt_transfer_register(t, access) != MT_OK) {
+    /* one that had asked has registered */
+    direct = direct &&
+             (t->mr != NULL || mt_transfer_register(t, access) == MT_OK);
+    if (!direct) {
+        mt_transfer_release(t);
         request->state = MT_REQUEST_PULL;
         mt_leave(request->peer, request);
     } else if (t->way == MT_WIRE_PUT) {

@@ -19,16 +19,18 @@ static bool mt_flags_right(const struct mt_wire *h)
 /* Whether it tells where memory is. */
 static bool mt_has_memory(const struct mt_wire *h)
 {
-    return (h->kind == MT_WIRE_RTS && h->flags == 0) || h->kind == MT_WIRE_CTS;
+    return (h->kind == MT_WIRE_RTS && h->flags == 0) ||
+           h->kind == MT_WIRE_CTS || h->kind == MT_WIRE_RTR;
 }
 
 static bool mt_head_right(const struct mt_wire *h)
 {
-    bool names = h->kind == MT_WIRE_EAGER || h->kind == MT_WIRE_RTS;
+    bool message = h->kind == MT_WIRE_EAGER || h->kind == MT_WIRE_RTS;
+    bool names = message || h->kind == MT_WIRE_RTR;
     return h->kind > 0 && h->kind < MT_WIRE_KINDS && h->reserved == 0 &&
            mt_flags_right(h) &&
-           (names ? h->tag >= 0
-                  : h->tag == 0 && h->context == 0 && h->source == 0) &&
+           (names ? h->tag >= 0 : h->tag == 0 && h->context == 0) &&
+           (message || h->source == 0) &&
            (mt_has_memory(h) || h->rkey == 0);
 }
 
@@ -36,10 +38,12 @@ static bool mt_rest_right(const struct mt_wire_message *m)
 {
     const struct mt_wire_rest *r = &m->rest;
     unsigned kind = m->head.kind;
-    bool asks = kind == MT_WIRE_PULL || kind == MT_WIRE_CTS;
-    bool counts = asks || kind == MT_WIRE_RTS;
+    bool asks = kind == MT_WIRE_PULL || kind == MT_WIRE_CTS ||
+                kind == MT_WIRE_RTR;
+    bool fills = kind == MT_WIRE_FILLED;
+    bool counts = asks || fills || kind == MT_WIRE_RTS;
     bool carries = kind == MT_WIRE_EAGER || kind == MT_WIRE_FRAGMENT;
-    return (asks ? r->bytes > 0 : r->answer == 0) &&
+    return (asks || r->answer == 0) && (r->bytes > 0 || !(asks || fills)) &&
            (counts ? r->bytes <= INT64_MAX : r->bytes == 0) &&
            (mt_has_memory(&m->head) ? r->address <= UINT64_MAX - r->bytes
                                     : r->address == 0) &&

@@ -11,7 +11,7 @@
 #include "../include/base.h"
 #include "../include/status.h"
 
-enum { MT_WIRE_VERSION = 1 };
+enum { MT_WIRE_VERSION = 2 };
 
 enum mt_wire_kind {
     MT_WIRE_EAGER = 1, /* a message with its payload */
@@ -21,6 +21,10 @@ enum mt_wire_kind {
     MT_WIRE_FRAGMENT,  /* a part of the payload, in order */
     MT_WIRE_CTS,       /* write the payload here */
     MT_WIRE_FIN,       /* it is written */
+    MT_WIRE_RTR,       /* a receive asks first, see rtr.h */
+    MT_WIRE_FILLED,    /* a message: it is written where an RTR wants it */
+    MT_WIRE_REVOKE,    /* RTRs so far are not to be used any more */
+    MT_WIRE_REVOKED,   /* they are not */
     MT_WIRE_KINDS,
 };
 
@@ -40,16 +44,25 @@ struct mt_wire {
     uint32_t context;
     uint32_t source; /* rank of the sender there */
     int32_t tag;
-    uint32_t rkey; /* RTS, CTS */
+    uint32_t rkey; /* RTS, CTS, RTR */
 };
 
 /* The others go on with this; what a kind has no use for is 0. */
 struct mt_wire_rest {
-    uint64_t number;  /* EAGER, RTS: of the sender's request; else of the
-                       * receiver's (of this message) */
-    uint64_t answer;  /* PULL, CTS: of the request that waits for the payload */
-    uint64_t bytes;   /* RTS: of payload; PULL, CTS: how much is wanted */
-    uint64_t address; /* RTS, CTS: where it is, where it goes */
+    uint64_t number;  /* EAGER, RTS, RTR: of the sender's request; REVOKE,
+                       * REVOKED: of the former; else of the receiver's (of
+                       * this message) */
+    uint64_t answer;  /* PULL, CTS: of the request that waits for the payload;
+                       * RTR: last sequence that was seen, and in the lower
+                       * half how many receives are ahead */
+    uint64_t bytes;   /* RTS, FILLED: of payload; PULL, CTS: how much is
+                       * wanted; RTR: how much fits */
+    uint64_t address; /* RTS, CTS, RTR: where it is, where it goes */
+};
+
+enum {
+    MT_WIRE_LONG_BYTES =
+        sizeof(struct mt_wire) + sizeof(struct mt_wire_rest),
 };
 
 /* A message, taken apart. */

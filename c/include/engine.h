@@ -58,6 +58,8 @@ struct mt_buffer {
 enum mt_engine_rendezvous {
     MT_ENGINE_RGET = 0, /* the receiver reads */
     MT_ENGINE_RPUT,     /* the receiver replies, the sender writes */
+    MT_ENGINE_RTR,      /* the receiver asks first, if it can (Rashti, 2010),
+                         * and the sender writes; else the receiver reads */
 };
 
 enum mt_engine_mode {
@@ -71,6 +73,9 @@ struct mt_engine_options {
     struct mt_fabric_wireup wireup; /* rank and size: of processes */
     uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
     enum mt_engine_rendezvous rendezvous;
+    /* Of MT_ENGINE_RTR: per cent of what a receiver asks for that must be of
+     * use, or it stops asking; and how many are counted before that. */
+    uint32_t rtr_usage, rtr_sample;
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;
@@ -117,6 +122,7 @@ struct mt_engine_request {
     struct mt_engine_message *parked;    /* a send that waits to be matched */
     struct mt_buffer buffer;
     uint64_t number; /* of a receive as it was posted; then the peer's */
+    uint32_t mark;   /* of a receive that asks first */
     int32_t want_source, want_tag;
     enum mt_engine_mode mode;
     uint32_t state;
@@ -141,7 +147,8 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
                                  const struct mt_buffer *buffer);
 
 /* Takes back a receive that nothing matched yet, or a send that has not left
- * (MPI 4.1, 3.8.4): done and cancelled then. Otherwise it goes on. */
+ * (MPI 4.1, 3.8.4): done and cancelled then. Otherwise it goes on. A receive that
+ * has asked first is done when the peer's engine has answered. */
 void mt_engine_cancel(struct mt_engine_request *request);
 
 struct mt_engine_envelope {
@@ -176,6 +183,16 @@ struct mt_engine_counts {
     uint64_t copied_bytes; /* by the engine, the provider's copies not counted */
     uint64_t packed_bytes; /* of these, into or out of packed copies */
     uint64_t credit_stalls; /* sends that had to wait for credits */
+    /* RTRs of this process; sent = used + crossed + mispredicted + revoked,
+     * but for those under way, and of peers that ended */
+    uint64_t rtr_sent, rtr_used;
+    uint64_t rtr_crossed;      /* by an RTS */
+    uint64_t rtr_mispredicted; /* the message was eager, or too long */
+    uint64_t rtr_revoked;      /* the receive was cancelled */
+    uint64_t rtr_suspended, rtr_resumed; /* times that an envelope was */
+    uint64_t rtr_extra_bytes; /* of messages that would not have been sent
+                               * without RTRs: those not used, and what takes
+                               * them back */
     uint64_t thread_rounds; /* of progress, by the thread, that did something */
     uint64_t thread_events; /* of the device that it waited for */
 };

@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/send.c c/engine/transfer.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
+/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/usage.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
 /* Messages of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it many that are nearly right. Each message lies in memory of exactly its size.
  * Nothing may crash, nothing outside the receives may change, and once the peer
@@ -161,7 +161,7 @@ static void begin(void)
     engine.reads = true;
     engine.max_work = 100;
     engine.writes = true;
-    engine.o.rendezvous = turn % 2 == 0 ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+    engine.o.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];
     engine.rails.rails[0].receive_cq = &cqs[1];
@@ -223,6 +223,7 @@ static void end(void)
     mt_contexts_free(&engine);
     mt_transfers_free(&engine);
     mt_credits_close(&peers[1].credits);
+    free(peers[1].rtr);
     CHECK_EQ(memories, 0);
 }
 
@@ -279,8 +280,18 @@ static uint32_t draw_message(uint8_t *to)
                            .flags = (uint8_t)(dice(3) == 0 ? dice(8) : 0)};
     struct mt_wire_rest rest = {0};
     uint32_t bytes = 0;
+    bool asks = head.kind == MT_WIRE_RTR;
     bool names = head.kind == MT_WIRE_EAGER || head.kind == MT_WIRE_RTS;
-    if (names) {
+    if (asks) {
+        head.flags = 0;
+        head.context = dice(10) == 0 ? dice(5) : 3;
+        head.tag = (int32_t)dice(SENDS);
+        head.rkey = 9;
+        rest.number = dice(9);
+        rest.bytes = 1 + dice(2 * ROOM);
+        rest.address = 4096;
+        rest.answer = (uint64_t)dice(9) << 32 | dice(3);
+    } else if (names) {
         head.context = dice(10) == 0 ? dice(5) : 3;
         head.source = dice(20) == 0 ? dice(4) : 1;
         head.tag = (int32_t)dice(5) - (dice(30) == 0);
@@ -297,6 +308,12 @@ static uint32_t draw_message(uint8_t *to)
         rest.bytes = dice(2 * ROOM);
         rest.address = is_plain ? 4096 : 0;
         head.rkey = is_plain ? 9 : 0;
+    }
+    if (head.kind == MT_WIRE_FILLED) {
+        rest.bytes = 1 + dice(2 * ROOM);
+    }
+    if (head.kind == MT_WIRE_REVOKE || head.kind == MT_WIRE_REVOKED) {
+        rest.number = dice(4);
     }
     if (head.kind == MT_WIRE_PULL || head.kind == MT_WIRE_CTS) {
         rest.bytes = dice(10) == 0 ? dice(2 * ROOM) : 1 + dice(ROOM);

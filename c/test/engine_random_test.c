@@ -630,8 +630,9 @@ static bool try(const char *what, uint32_t processes, struct job job)
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     job.options.eager_limit = EAGER;
     job.options.fabric.engine_cpu = -1;
-    job.options.rendezvous =
-        turn++ % 2 == 0 ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+    job.options.rendezvous = (enum mt_engine_rendezvous)(turn++ % 3);
+    job.options.rtr_usage = 20; /* so that there are many */
+    job.options.rtr_sample = 10;
     job.epochs = (job.epochs + SLOWER - 1) / SLOWER;
     job.epochs = job.epochs < 2 ? 2 : job.epochs;
     bool right = fix_run(what, processes, run, &job);

@@ -644,10 +644,12 @@ int main(void)
                 .device = devices[d],
                 .fabric = {.engine = (enum mt_fabric_engine)engine,
                            .engine_cpu = -1},
-                .eager_limit = EAGER};
+                .eager_limit = EAGER,
+                .rtr_usage = 80,
+                .rtr_sample = 20};
             char what[60];
-            for (unsigned way = 0; way < 2; way++) {
-                if (ALL_WAYS == 0 && way != (d + engine) % 2) {
+            for (unsigned way = 0; way < 3; way++) {
+                if (ALL_WAYS == 0 && way != (d + engine) % 3) {
                     continue; /* those take their time */
                 }
                 o.thread = d == engine;
@@ -659,12 +661,13 @@ int main(void)
         }
         struct mt_engine_options o = {.device = devices[d],
                                       .fabric.engine_cpu = -1,
-                                      .eager_limit = EAGER};
+                                      .eager_limit = EAGER,
+                                      .rendezvous = MT_ENGINE_RTR};
         right = fix_run("a peer dies", 3, run_death, &o) && right;
         right = fix_run("other settings", 3, run_refusal, &o) && right;
         right = fix_run("a child of fork", 2, run_fork, &o) && right;
         o.fabric.faults = script("seed 5\nregister 1/3\nfull 1/20\n");
-        for (unsigned way = 0; way < 2; way++) {
+        for (unsigned way = 0; way < 3; way++) {
             o.rendezvous = (enum mt_engine_rendezvous)way;
             right = fix_run("memory that cannot be registered", 3, run_rules,
                             &o) &&

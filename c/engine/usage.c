@@ -1,0 +1,42 @@
+/* usage.c: whether it pays that a receiver asks first; see rtr.h. Nothing here
+ * knows more than what became of the receives of an envelope. */
+#include "rtr.h"
+
+static enum mt_rtr_verdict mt_rtr_turn(struct mt_rtr_usage *u, bool silent)
+{
+    u->silent = silent;
+    u->useful = u->total = u->wrong = 0;
+    if (silent) {
+        u->pauses++;
+    }
+    return silent ? MT_RTR_SUSPENDS : MT_RTR_RESUMES;
+}
+
+/* How many are counted before the next verdict. */
+static uint64_t mt_rtr_window(const struct mt_rtr_usage *u, uint32_t sample)
+{
+    uint32_t doubled = u->pauses > 0 ? u->pauses - 1 : 0;
+    doubled = doubled < MT_RTR_PAUSES ? doubled : MT_RTR_PAUSES;
+    return u->silent ? (uint64_t)sample << doubled : sample;
+}
+
+enum mt_rtr_verdict mt_rtr_judge(struct mt_rtr_usage *u, enum mt_rtr_fate fate,
+                                 uint32_t least, uint32_t sample)
+{
+    u->total++;
+    u->useful += fate == MT_RTR_USED;
+    u->wrong = fate == MT_RTR_MISPREDICTED ? u->wrong + 1 : 0;
+    if (!u->silent && u->wrong == MT_RTR_WRONG) {
+        return mt_rtr_turn(u, true);
+    }
+    if (u->total < mt_rtr_window(u, sample)) {
+        return MT_RTR_GOES_ON;
+    }
+    bool pays = (uint64_t)u->useful * 100 >= (uint64_t)least * u->total;
+    if (pays == u->silent) {
+        return mt_rtr_turn(u, !pays);
+    }
+    u->useful = u->total = 0;
+    u->pauses = pays ? 0 : u->pauses;
+    return MT_RTR_GOES_ON;
+}
