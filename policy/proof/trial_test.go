@@ -17,7 +17,10 @@ import (
 //	new [hold=N] [most=N] [looks=A,B]   a trial of reuse against copy
 //	epochs N known=NS newcomer=NS       so many epochs of these costs
 //	until known=NS newcomer=NS          as many as the state needs to change
+//	noise N share=S seed=K              N noisy epochs, of the newcomer S as long
 //	row                                 the row of the ledger
+//
+// c/test/trial_test.c replays the same files on the version of the ranks.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var trial *Trial
@@ -31,6 +34,8 @@ func TestScenarios(t *testing.T) {
 				return ""
 			case "row":
 				return fmt.Sprintf("%+v\n", trial.Row("halo.c:91", 1024, 2048))
+			case "noise":
+				return noisy(t, trial, d)
 			case "epochs", "until":
 				return epochs(t, trial, d)
 			}
@@ -70,6 +75,40 @@ func epochs(t *testing.T, trial *Trial, d *datadriven.TestData) string {
 		shown = shown[:32] + ".."
 	}
 	return fmt.Sprintf("%d epochs %s: %s\n", n, shown, trial.State())
+}
+
+// noisy tells at which epochs the state changes.
+func noisy(t *testing.T, trial *Trial, d *datadriven.TestData) string {
+	var text string
+	var random uint64
+	d.ScanArgs(t, "share", &text)
+	d.ScanArgs(t, "seed", &random)
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	limit, _ := strconv.Atoi(d.CmdArgs[0].Key)
+	next := func() float64 {
+		random = random*6364136223846793005 + 1442695040888963407
+		return float64(random>>11) / (1 << 53)
+	}
+	var out strings.Builder
+	for n := range limit {
+		before, ns := trial.State(), 1000.0
+		if trial.Newcomer() {
+			ns = 1000 * share
+		}
+		wide := float64(0.4 * next()) // rounded, as in C
+		ns *= 0.8 + wide
+		if next() < 0.05 {
+			ns *= 5
+		}
+		trial.Epoch(ns)
+		if trial.State() != before {
+			fmt.Fprintf(&out, "%d: %s\n", n, trial.State())
+		}
+	}
+	return out.String()
 }
 
 // TestSignedRank compares with the sum over all pairs (i <= j) of the sign of
