@@ -5,6 +5,7 @@
 //	go run ./test/conformance --subset         the part named in subset.txt
 //	go run ./test/conformance --act            the same in act mode
 //	go run ./test/conformance --native         writes the pass lists anew, without the shim
+//	go run ./test/conformance --run '^pt2pt/'  part of it; with --native of the lists, too
 //
 // The suite comes from Debian's source package and is kept, built, in
 // $MPITRACE_CACHE/conformance (default ~/.cache/mpitrace/conformance).
@@ -15,12 +16,14 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +33,7 @@ import (
 // suiteDirs are the folders of the suite that the gate is made of.
 var suiteDirs = []string{
 	"attr", "coll", "comm", "datatype", "group", "info", "init", "pt2pt", "topo", "f77", "f08",
+	"errhan", "rma", "io", "part", "threads", "spawn",
 }
 
 type options struct {
@@ -170,7 +174,7 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	if opt.subset {
 		err = buildTests(build, tests, opt.jobs)
 	} else {
-		err = buildAll(build, suiteDirs, opt.jobs)
+		err = buildAll(build, foldersOf(tests), opt.jobs)
 	}
 	if err != nil || opt.buildOnly {
 		return 0, 0, err
@@ -182,10 +186,19 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	defer os.RemoveAll(g.scratch)
 	names := g.runAll(opt, tests)
 	fmt.Printf("%s: %d passed, %d failed\n", mpi.Name, len(names), len(tests)-len(names))
-	if opt.native && !opt.subset && opt.only.String() == "" {
-		err = writePassList(opt.passList(mpi), names)
+	if opt.native && !opt.subset {
+		err = opt.mergePassList(mpi, build, source, tests, names)
 	}
 	return len(names), len(tests) - len(names), err
+}
+
+// foldersOf names the folders that hold the tests, in the suite's order.
+func foldersOf(tests []suiteTest) []string {
+	return slices.DeleteFunc(slices.Clone(suiteDirs), func(dir string) bool {
+		return !slices.ContainsFunc(tests, func(t suiteTest) bool {
+			return t.Dir == dir || strings.HasPrefix(t.Dir, dir+"/")
+		})
+	})
 }
 
 func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
@@ -291,6 +304,29 @@ func readPassList(path string) (map[string]bool, error) {
 		}
 	}
 	return names, scan.Err()
+}
+
+// mergePassList writes the pass list anew, in the suite's order: of the tests
+// that ran those that passed, and of all others what it held.
+func (opt options) mergePassList(mpi mpijob.MPI, build, source string, ran []suiteTest, passed []string) error {
+	all, err := readSuite(build, source, suiteDirs)
+	if err != nil {
+		return err
+	}
+	wanted, err := readPassList(opt.passList(mpi))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, t := range ran {
+		delete(wanted, t.Name)
+	}
+	var names []string
+	for _, t := range all {
+		if wanted[t.Name] || slices.Contains(passed, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return writePassList(opt.passList(mpi), names)
 }
 
 func writePassList(path string, names []string) error {

@@ -91,10 +91,12 @@ func openFirst(paths ...string) (*os.File, error) {
 	return nil, first
 }
 
-// otherLists are folders that a list names although they are no part of the
-// gate: one-sided, files, dynamic processes and MPIX extensions.
+// otherLists are folders that the list of a folder names although they are no
+// part of the gate.
 var otherLists = map[string]bool{
-	"rma": true, "io": true, "spawn": true, "errors": true, "threads": true, "impls": true,
+	"f77/rma": true, "f77/io": true, "f77/spawn": true,
+	"f08/rma": true, "f08/io": true, "f08/spawn": true,
+	"threads/mpi_t": true,
 }
 
 // parseTestlist reads one list. A line without a number of ranks and
@@ -106,7 +108,7 @@ func parseTestlist(r io.Reader, dir string) ([]suiteTest, error) {
 	for scan.Scan() {
 		line, _, _ := strings.Cut(scan.Text(), "#")
 		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "!") || otherLists[fields[0]] {
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "!") || otherLists[dir+"/"+fields[0]] {
 			continue
 		}
 		if isFolder(dir, fields) {
@@ -122,10 +124,9 @@ func parseTestlist(r io.Reader, dir string) ([]suiteTest, error) {
 	return tests, scan.Err()
 }
 
-// isFolder tells the lists of f77 and f08, which name only folders, from
-// lists of programs.
+// isFolder tells the lists that name only folders from lists of programs.
 func isFolder(dir string, fields []string) bool {
-	return len(fields) == 1 && (dir == "f77" || dir == "f08")
+	return len(fields) == 1 && (dir == "f77" || dir == "f08" || dir == "threads")
 }
 
 func parseTest(dir string, fields []string) (suiteTest, error) {

@@ -11,7 +11,6 @@ sendrecv1 4
 icsend 4 arg=-randomize=1 timeLimit=60   # trailing
 greq1 1 env=A=b mem=6.5
 ../util/tool
-rma
 `
 	tests, err := parseTestlist(strings.NewReader(list), "pt2pt")
 	if err != nil {
