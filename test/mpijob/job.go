@@ -79,9 +79,22 @@ type Running struct {
 	*exec.Cmd
 	ctx            context.Context
 	cancel         func()
+	timer          *time.Timer
 	start          time.Time
 	mark           string // in the environment of all its processes
 	stdout, stderr bytes.Buffer
+}
+
+// telling is the standard output of a command whose limit begins anew with all
+// that it prints.
+type telling struct {
+	p     *Running
+	limit time.Duration
+}
+
+func (w telling) Write(b []byte) (int, error) {
+	w.p.timer.Reset(w.limit)
+	return w.p.stdout.Write(b)
 }
 
 // grace is how long a command has after SIGTERM, and how long its output may
@@ -91,21 +104,35 @@ const grace = 5 * time.Second
 // Start starts a command in a process group of its own, so that signals of a
 // terminal do not reach it. At its limit it gets SIGTERM, and is then killed.
 func Start(limit time.Duration, dir string, env, argv []string, stdin []byte) (*Running, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	return start(limit, false, dir, env, argv, stdin)
+}
+
+// StartTelling is Start for a long command that prints how far it is: its limit
+// is for the time in which it prints nothing, however loaded the machine is.
+func StartTelling(limit time.Duration, env, argv []string) (*Running, error) {
+	return start(limit, true, "", env, argv, nil)
+}
+
+func start(limit time.Duration, tells bool, dir string, env, argv []string, stdin []byte) (*Running, error) {
+	ctx, cancel := context.WithCancel(context.Background())
 	now := time.Now()
 	p := &Running{
 		Cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), ctx: ctx, cancel: cancel,
-		start: now, mark: fmt.Sprintf("MPIJOB_MARK=%d-%d", os.Getpid(), now.UnixNano()),
+		timer: time.AfterFunc(limit, cancel), start: now, mark: fmt.Sprintf("MPIJOB_MARK=%d-%d", os.Getpid(), now.UnixNano()),
 	}
 	p.Dir, p.Env = dir, append(slices.Clone(env), p.mark)
 	if stdin != nil {
 		p.Stdin = bytes.NewReader(stdin)
 	}
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	if tells {
+		p.Stdout = telling{p, limit}
+	}
 	p.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.Cancel = func() error { return p.Process.Signal(syscall.SIGTERM) }
 	p.WaitDelay = grace
 	if err := p.Cmd.Start(); err != nil {
+		p.timer.Stop()
 		cancel()
 		return nil, fmt.Errorf("start %s: %w", argv[0], err)
 	}
@@ -128,6 +155,7 @@ func (p *Running) Wait() (Outcome, error) {
 		Stdout: p.stdout.Bytes(), Stderr: p.stderr.Bytes(), Status: p.ProcessState.ExitCode(),
 		TimedOut: p.ctx.Err() != nil, Elapsed: time.Since(p.start),
 	}
+	p.timer.Stop()
 	p.cancel()
 	if ws, ok := p.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		out.Status = 128 + int(ws.Signal())

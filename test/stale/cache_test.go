@@ -53,7 +53,7 @@ func send(t *testing.T, exe, device, way string, n int, env ...string) sent {
 // sending runs a command that goes a way, in one process or in ranks.
 func sending(t *testing.T, way string, n int, env []string, argv ...string) (all []sent) {
 	t.Helper()
-	p, err := mpijob.Start(limit(20*n), "", env, argv, nil)
+	p, err := mpijob.StartTelling(limit, env, argv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +69,9 @@ func sending(t *testing.T, way string, n int, env []string, argv ...string) (all
 	}
 	for line := range strings.Lines(string(o.Stdout)) {
 		var s sent
+		if strings.HasPrefix(line, "at ") {
+			continue
+		}
 		if got, _ := fmt.Sscanf(line, way+": cycles %d hits %d missed %d stale %d wrong %d most %d refused %d noise %d noise-stale %d",
 			&s.cycles, &s.hits, &s.missed, &s.stale, &s.wrong, &s.most, &s.refused, &s.noiseHits, &s.noiseStale); got != 9 || s.cycles != n {
 			t.Fatalf("%q", line)

@@ -19,9 +19,8 @@ import (
 
 var cycles = flag.Int("cycles", 10_000, "how often each way is gone")
 
-// limit bounds one run of a program: 10,000 cycles of the slowest way take
-// seconds.
-func limit(n int) time.Duration { return time.Minute + time.Duration(n)*2*time.Millisecond }
+// limit bounds the time in which a program does not come nearer to its end.
+const limit = 3 * time.Minute
 
 // processes are ways that start a program in each cycle, or wait for the kernel:
 // of those fewer cycles are made.
@@ -104,9 +103,9 @@ type counts struct {
 const unsupported = 77
 
 // run goes the ways and returns what each found, for each rank.
-func run(t *testing.T, n int, env []string, argv ...string) []counts {
+func run(t *testing.T, env []string, argv ...string) []counts {
 	t.Helper()
-	p, err := mpijob.Start(limit(n), "", mpijob.Environ(env...), argv, nil)
+	p, err := mpijob.StartTelling(limit, mpijob.Environ(env...), argv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +143,7 @@ func parse(t *testing.T, text string) []counts {
 func single(t *testing.T, exe, way string, threads int, env ...string) counts {
 	t.Helper()
 	n := cyclesOf(way)
-	c := run(t, n, env, exe, way, fmt.Sprint(n), fmt.Sprint(threads))[0]
+	c := run(t, env, exe, way, fmt.Sprint(n), fmt.Sprint(threads))[0]
 	if c.cycles != n/threads*threads {
 		t.Errorf("%s: %d cycles, not %d", way, c.cycles, n)
 	}

@@ -37,7 +37,7 @@ var socketOfJob = regexp.MustCompile(`(?m)^\[(.*)\]$`)
 // output runs a command to its end, which must be a good one.
 func output(t *testing.T, argv []string) (out, complaints string) {
 	t.Helper()
-	p, err := mpijob.Start(limit(10_000), "", mpijob.Environ(), argv, nil)
+	p, err := mpijob.StartTelling(limit, mpijob.Environ(), argv)
 	if err != nil {
 		t.Fatal(err)
 	}

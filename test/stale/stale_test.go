@@ -39,7 +39,7 @@ func TestControl(t *testing.T) {
 	for _, way := range ways(t, exe) {
 		t.Run(way, func(t *testing.T) {
 			n := min(cyclesOf(way), 1000)
-			expectStale(t, run(t, n, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
+			expectStale(t, run(t, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
 }
@@ -56,7 +56,7 @@ func TestLibucm(t *testing.T) {
 	for _, way := range without(ways(t, exe), byLibucm...) {
 		t.Run(way, func(t *testing.T) {
 			n := min(cyclesOf(way), 1000)
-			expectStale(t, run(t, n, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
+			expectStale(t, run(t, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
 }
@@ -100,7 +100,7 @@ func TestAllocators(t *testing.T) {
 			need(t, library(a.library, a.packages))
 			env := append(a.env, "LD_PRELOAD="+a.library)
 			for _, way := range []string{"aligned", "malloc", "realloc"} {
-				blind := run(t, 1000, append(env, "MONITOR=blind"), exe, way, "1000")[0]
+				blind := run(t, append(env, "MONITOR=blind"), exe, way, "1000")[0]
 				if blind.stale == 0 {
 					t.Errorf("%s: gives nothing back: %+v", way, blind)
 				}
@@ -146,11 +146,7 @@ func TestMPI(t *testing.T) {
 func job(t *testing.T, mpi mpijob.MPI, exe string, ways []string, n int, env ...string) []counts {
 	t.Helper()
 	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: withUCX(mpi, env)}
-	slow := 1
-	if slices.Contains(ways, "fork") {
-		slow = 20 // of such a process
-	}
-	c := run(t, n*len(ways)*slow, nil, j.Command()...)
+	c := run(t, nil, j.Command()...)
 	if len(c) != 2*len(ways) {
 		t.Errorf("%v: %d counts, not %d", ways, len(c), 2*len(ways))
 	}
@@ -191,9 +187,9 @@ var unshared = []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-ch
 func TestNamespaces(t *testing.T) {
 	need(t, mpijob.Tools("util-linux", "unshare"))
 	socket, exe := helper(t), build(t, "gcc")
-	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, append(unshared, exe, "munmap", "1000")...)[0])
+	expectFresh(t, run(t, []string{"SOCKET=" + socket}, append(unshared, exe, "munmap", "1000")...)[0])
 	_, socket = command(t, unshared...)
-	expectFresh(t, run(t, 1000, []string{"SOCKET=" + socket}, exe, "munmap", "1000")[0])
+	expectFresh(t, run(t, []string{"SOCKET=" + socket}, exe, "munmap", "1000")[0])
 }
 
 // command starts mpitrace memmon, with words in front of it.

@@ -79,10 +79,10 @@ static void turn(struct post_office *o)
     while (s->taken_head != s->taken_tail) { /* while somebody waited */
         one_letter(o, &s->taken[s->taken_head++ % 1024]);
     }
-    if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+    if (took(s->send_cq, &c)) {
         one_letter(o, &c);
     }
-    if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+    if (took(s->receive_cq, &c)) {
         one_letter(o, &c);
     }
     mt_demand_progress(&o->demand);
@@ -155,7 +155,6 @@ static void on_demand(struct side *s)
     office_open(&o, s, &wireup);
     demand_open(&o);
     for (uint64_t round = 0; round < rounds; round++) {
-        uint64_t until = now_ms() + s->setting->limit_ms;
         bool mine = round % 3 != (uint64_t)(1 - s->rank);
         bool theirs = round % 3 != (uint64_t)s->rank;
         o.lost_of_4 = (unsigned)(round / 3 % 3);
@@ -166,7 +165,7 @@ static void on_demand(struct side *s)
             meet(s);
         }
         while ((mine && !o.sent) || (theirs && o.came == 0)) {
-            CHECK(now_ms() < until);
+            waiting(s);
             turn(&o);
             if (mine && !o.sent) {
                 try_to_send(&o, round);
@@ -201,14 +200,13 @@ static void on_demand_ends(struct side *s)
     struct post_office o;
     struct mt_fabric_qp *qp;
     uint32_t peer = (uint32_t)(1 - s->rank);
-    uint64_t until = now_ms() + s->setting->limit_ms;
     enum mt_status status = MT_EAGAIN;
     office_open(&o, s, &wireup);
     demand_open(&o);
     o.lost_of_4 = 4;
     o.demand.o.tries = TRIES;
     while (status == MT_EAGAIN) {
-        CHECK(now_ms() < until);
+        waiting(s);
         status = mt_demand_qp(&o.demand, peer, &qp);
         turn(&o);
     }
@@ -222,7 +220,7 @@ static void on_demand_ends(struct side *s)
     o.lost_of_4 = 1;
     meet(s);
     while (o.came == 0 || !o.sent) {
-        CHECK(now_ms() < until);
+        waiting(s);
         turn(&o);
         if (!o.sent) {
             try_to_send(&o, 1);
@@ -235,7 +233,7 @@ static void on_demand_ends(struct side *s)
     o.came = 0;
     o.sent = false;
     while (s->rank == 0 ? o.came == 0 : !o.sent) {
-        CHECK(now_ms() < until);
+        waiting(s);
         turn(&o);
         if (s->rank == 1) {
             try_to_send(&o, 2);

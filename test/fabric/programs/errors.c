@@ -20,11 +20,10 @@ static struct mt_fabric_send one_sided(enum mt_fabric_opcode opcode,
 
 static void await_error(struct side *s)
 {
-    uint64_t until = now_ms() + s->setting->limit_ms;
     struct mt_fabric_completion none;
     while (mt_fabric_qp_state(s->qp) != MT_FABRIC_QP_ERROR) {
         mt_fabric_poll(s->send_cq, &none, 0);
-        CHECK(now_ms() < until);
+        waiting(s);
     }
 }
 
@@ -210,9 +209,8 @@ static void failed(struct side *s)
         EQ(c.status, MT_EFLUSHED);
     }
     struct mt_fabric_event event;
-    uint64_t until = now_ms() + s->setting->limit_ms;
     while (mt_fabric_event_take(s->context, &event) != MT_OK) {
-        CHECK(now_ms() < until);
+        waiting(s);
     }
     EQ(event.kind, MT_FABRIC_EVENT_QP_FATAL);
     EQ(event.qp, mt_fabric_qp_number(s->qp));
@@ -282,7 +280,6 @@ static void killed_busy(struct side *s)
     struct mt_fabric_mr *ring = allocated(s, 1 << 16);
     struct remote there = remote_of(s, ring);
     uint64_t state = s->setting->seed * 977 + 5;
-    uint64_t until = now_ms() + s->setting->limit_ms;
     uint64_t death = now_ms() + random_next(&state) % 40;
     struct mt_fabric_completion c = {.status = MT_OK};
     for (uint64_t i = 0; c.status == MT_OK; i++) {
@@ -291,7 +288,7 @@ static void killed_busy(struct side *s)
         if (s->rank == 1 && now_ms() >= death) {
             kill(getpid(), SIGKILL);
         }
-        CHECK(now_ms() < until);
+        waiting(s);
         size_t n = random_next(&state) % 20000;
         struct mt_fabric_piece p = piece(mr, 0, n);
         struct mt_fabric_receive receive = {.id = i, .piece_count = 1,
@@ -304,7 +301,7 @@ static void killed_busy(struct side *s)
         struct mt_fabric_send work =
             one_sided(opcodes[kind], &p, there.address, there.rkey);
         mt_fabric_post_send(s->qp, &work);
-        if (mt_fabric_poll(s->receive_cq, &c, 1) == 0) {
+        if (!took(s->receive_cq, &c)) {
             mt_fabric_poll(s->send_cq, &c, 1);
         }
     }

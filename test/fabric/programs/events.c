@@ -169,7 +169,7 @@ static void ping_pong(struct side *s)
         struct mt_fabric_completion c;
         for (;;) {
             OK(mt_fabric_cq_arm(s->receive_cq, false));
-            if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+            if (took(s->receive_cq, &c)) {
                 break;
             }
             CHECK(sleep_on(s, (int)s->setting->limit_ms) == s->receive_cq);
@@ -233,7 +233,7 @@ static void behind_full(struct side *s)
         OK(mt_fabric_cq_arm(s->send_cq, false));
         tell(s);
         struct mt_fabric_completion c;
-        if (mt_fabric_poll(s->send_cq, &c, 1) == 0) {
+        if (!took(s->send_cq, &c)) {
             CHECK(sleep_on(s, (int)s->setting->limit_ms) == s->send_cq);
             c = next_ok(s, s->send_cq);
         }
@@ -243,12 +243,11 @@ static void behind_full(struct side *s)
         for (uint64_t i = 0; i < SENDS; i++) {
             EQ(next_ok(s, s->receive_cq).id, i);
         }
-        uint64_t until = now_ms() + s->setting->limit_ms;
         struct mt_fabric_completion none;
         while (__atomic_load_n((uint64_t *)flag->address, __ATOMIC_ACQUIRE) !=
                1) {
             mt_fabric_poll(s->send_cq, &none, 0);
-            CHECK(now_ms() < until);
+            waiting(s);
         }
     }
     meet(s);
@@ -278,7 +277,6 @@ static void many_fire(struct side *s)
     static struct mt_fabric_cq *cqs[N];
     static struct mt_fabric_qp *qps[N];
     static bool fired[N];
-    uint64_t until = now_ms() + s->setting->limit_ms;
     struct mt_fabric_event event;
     side_open(s, true);
     struct mt_fabric_mr *mr = registered(s, 4096);
@@ -309,7 +307,7 @@ static void many_fire(struct side *s)
     }
     for (uint32_t n = 0; n < N;) {
         enum mt_status status = mt_fabric_event_take(s->context, &event);
-        CHECK(now_ms() < until);
+        waiting(s);
         if (status == MT_OK) {
             CHECK(event.kind == MT_FABRIC_EVENT_QP_FATAL ||
                   event.kind == MT_FABRIC_EVENT_LOST);
@@ -333,7 +331,6 @@ static void cq_overrun(struct side *s)
     enum { DEPTH = 4, SENDS = 32 };
     struct mt_fabric_cq *small;
     struct mt_fabric_event event;
-    uint64_t until = now_ms() + s->setting->limit_ms;
     side_open(s, false);
     OK(mt_fabric_cq_create(s->context, DEPTH, NULL, &small));
     struct mt_fabric_qp_options o = rc_options(s);
@@ -357,7 +354,7 @@ static void cq_overrun(struct side *s)
            mt_fabric_event_take(s->context, &event) != MT_OK) {
         struct mt_fabric_completion none;
         mt_fabric_poll(s->receive_cq, &none, 1);
-        CHECK(now_ms() < until);
+        waiting(s);
     }
     if (s->rank == 0) {
         EQ(event.kind, MT_FABRIC_EVENT_CQ_OVERRUN);
@@ -399,7 +396,7 @@ static void paced_asleep(struct side *s)
         struct mt_fabric_cq *cq = s->rank == 0 ? s->send_cq : s->receive_cq;
         struct mt_fabric_completion c;
         OK(mt_fabric_cq_arm(cq, false));
-        while (mt_fabric_poll(cq, &c, 1) == 0) {
+        while (!took(cq, &c)) {
             CHECK(sleep_on(s, (int)s->setting->limit_ms) == cq);
             OK(mt_fabric_cq_arm(cq, false));
         }

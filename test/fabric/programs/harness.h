@@ -16,7 +16,7 @@ struct setting {
     struct mt_fabric_options options;
     uint64_t seed;
     uint64_t operations; /* of random tests */
-    uint64_t limit_ms;   /* for any wait */
+    uint64_t limit_ms;   /* for any wait in which nothing moves */
 };
 
 /* One side. */
@@ -78,6 +78,16 @@ void fail(const char *file, int line, const char *format, ...)
 
 uint64_t now_ms(void);
 
+/* Time limits are for waits in which neither side gets anything done, so that a
+ * loaded machine is not taken for a hang. What is done is counted, for both
+ * sides together where both are ours; harness_open comes before they fork. */
+void harness_open(void);
+uint64_t moves(void);
+void moved(void);
+/* In a loop that waits: fails when nothing has moved for too long, and lets
+ * others run now and then. */
+void waiting(const struct side *s);
+
 /* From here on two system calls (or one, twice) fail with this error, in this
  * process and its children. */
 void refuse_calls(int first, int second, int error);
@@ -126,6 +136,8 @@ void post_receive(struct side *s, struct mt_fabric_qp *qp, uint64_t id,
 void post(struct side *s, struct mt_fabric_qp *qp,
           const struct mt_fabric_send *work);
 
+/* Takes a completion, if there is one. */
+bool took(struct mt_fabric_cq *cq, struct mt_fabric_completion *c);
 /* The next completion, within the limit. */
 struct mt_fabric_completion next(struct side *s, struct mt_fabric_cq *cq);
 /* ... which must be right. */

@@ -75,18 +75,17 @@ static void give_back(struct side *s, enum ending how, struct mt_fabric_mr **mr,
 static void use_theirs(struct side *s, enum ending how, struct mt_fabric_mr *mr,
                        struct remote there, uint64_t seed)
 {
-    uint64_t until = now_ms() + s->setting->limit_ms;
     struct mt_fabric_piece p = piece(mr, 0, BACK_BYTES);
     struct mt_fabric_completion c;
     char told;
     while (recv(s->wire, &told, 1, MSG_DONTWAIT) != 1) {
         struct mt_fabric_send work = back_work(MT_FABRIC_WRITE, &p, there);
-        CHECK(now_ms() < until);
+        waiting(s);
         if (how <= MR_WRITTEN) {
             mt_fabric_post_send(s->qp, &work);
         }
         mt_fabric_poll(s->send_cq, &c, 1);
-        if (mt_fabric_poll(s->receive_cq, &c, 1) == 1 && c.status == MT_OK) {
+        if (took(s->receive_cq, &c) && c.status == MT_OK) {
             EQ(c.bytes, BACK_BYTES);
             CHECK(filled(mr->address, BACK_BYTES, seed));
             post_receive(s, s->qp, 1, p);
@@ -157,7 +156,6 @@ static void other_program(struct side *s)
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
         FAIL("no shell");
     }
-    uint64_t until = now_ms() + s->setting->limit_ms;
     struct mt_fabric_completion c = {.status = MT_OK};
     while (c.status == MT_OK) { /* on a real device only a send finds out */
         struct mt_fabric_piece p = piece(mr, 0, 64);
@@ -166,7 +164,7 @@ static void other_program(struct side *s)
         enum mt_status status = mt_fabric_post_send(s->qp, &work);
         CHECK(status == MT_OK || status == MT_EAGAIN);
         mt_fabric_poll(s->send_cq, &c, 1);
-        CHECK(now_ms() < until);
+        waiting(s);
     }
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     c = next(s, s->receive_cq);

@@ -9,14 +9,6 @@
 #include "../../../c/fabric/paths/socket.h"
 #include "../../../c/fabric/paths/stripe.h"
 
-/* A bound for a loop of polls. */
-static void in_time(const struct side *s, uint64_t *until)
-{
-    uint64_t now = now_ms();
-    *until = *until == 0 ? now + s->setting->limit_ms : *until;
-    CHECK(now <= *until);
-}
-
 /* ---- puts ---- */
 
 enum { PUT_BYTES = 1500, PUT_WINDOW = 16 };
@@ -25,13 +17,13 @@ static void poll_put(struct side *s, struct mt_put *put,
                      struct mt_put_target *target, uint64_t *done)
 {
     struct mt_fabric_completion c;
-    if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+    if (took(s->send_cq, &c)) {
         EQ(c.status, MT_OK);
         EQ(mt_path_kind(c.id), MT_PATH_PUT);
         EQ(mt_path_value(c.id), *done);
         (*done)++;
     }
-    if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+    if (took(s->receive_cq, &c)) {
         EQ(mt_path_kind(c.id), MT_PATH_NOTICE);
         OK(mt_put_target_noticed(target, &c));
     }
@@ -67,7 +59,7 @@ static void put_one_way(struct side *s, enum mt_fabric_notify how)
     OK(mt_fabric_qp_connect(s->qp, &theirs));
     meet(s);
     for (uint64_t first = 0; first < 20 * PUT_WINDOW; first += PUT_WINDOW) {
-        uint64_t until = 0, next = first;
+        uint64_t next = first;
         if (s->rank == 0) {
             for (uint64_t i = first; i < first + PUT_WINDOW; i++) {
                 fill((char *)memory->address + i % PUT_WINDOW * PUT_BYTES,
@@ -78,7 +70,7 @@ static void put_one_way(struct side *s, enum mt_fabric_notify how)
                             : next < first + PUT_WINDOW) {
             size_t at = next % PUT_WINDOW * PUT_BYTES;
             size_t n = 1 + next * 37 % PUT_BYTES;
-            in_time(s, &until);
+            waiting(s);
             poll_put(s, &put, &target, &done);
             if (s->rank == 1 && mt_put_target_test(&target, next + 1)) {
                 CHECK(filled((char *)memory->address + at, n, next));
@@ -105,7 +97,7 @@ static void put_one_way(struct side *s, enum mt_fabric_notify how)
     OK(mt_fabric_qp_destroy(s->qp));
     s->qp = NULL;
     struct mt_fabric_completion c;
-    while (mt_fabric_poll(s->receive_cq, &c, 1) == 1) { /* flushed */
+    while (took(s->receive_cq, &c)) { /* flushed */
     }
     mt_put_close(&put);
     mt_put_target_close(&target);
@@ -134,7 +126,6 @@ static void reads_in_order(struct side *s)
     enum { N = 200, BYTES = 3000 };
     static struct mt_read reads[N];
     struct mt_reads bucket;
-    uint64_t until = 0;
     side_open(s, false);
     struct mt_fabric_qp_options q = rc_options(s);
     q.reads = q.reads < 2 ? q.reads : 2;
@@ -152,9 +143,9 @@ static void reads_in_order(struct side *s)
     }
     for (uint32_t i = 0; i < N;) {
         struct mt_fabric_completion c;
-        in_time(s, &until);
+        waiting(s);
         mt_reads_flush(&bucket); /* the queue may have been full of others */
-        if (mt_fabric_poll(s->send_cq, &c, 1) == 0) {
+        if (!took(s->send_cq, &c)) {
             continue;
         }
         EQ(c.status, MT_OK);
@@ -178,7 +169,7 @@ static void credits_both_ways(struct side *s)
     struct mt_fabric_qp_options q;
     struct mt_credits credits;
     uint64_t state = s->setting->seed * 31 + (uint64_t)s->rank + 1;
-    uint64_t sent = 0, got = 0, until = 0;
+    uint64_t sent = 0, got = 0;
     char message[MOST];
     side_open(s, false);
     q = rc_options(s);
@@ -197,7 +188,7 @@ static void credits_both_ways(struct side *s)
     while (sent < N || got < N) {
         struct mt_fabric_completion c;
         struct mt_credits_message m;
-        in_time(s, &until);
+        waiting(s);
         if (sent < N && random_next(&state) % 2 == 0) {
             uint32_t n = (uint32_t)(sent % MOST + 1);
             fill(message, n, sent);
@@ -205,10 +196,10 @@ static void credits_both_ways(struct side *s)
             CHECK(status == MT_OK || status == MT_EAGAIN);
             sent += status == MT_OK;
         }
-        if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+        if (took(s->send_cq, &c)) {
             OK(mt_credits_sent(&credits, &c));
         }
-        if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+        if (took(s->receive_cq, &c)) {
             enum mt_status status = mt_credits_received(&credits, &c, &m);
             CHECK(status == MT_OK || status == MT_EAGAIN);
             if (status == MT_OK) {
@@ -362,7 +353,6 @@ static void striped(struct side *s)
                                .threshold = MT_STRIPE_THRESHOLD};
     struct mt_stripe_target target = {.rails = RAILS,
                                       .threshold = MT_STRIPE_THRESHOLD};
-    uint64_t until = 0;
     open_rails(s, &rails, RAILS);
     side_open(s, false); /* for swap, while it polls */
     OK(mt_mesh_create(&rails, &wireup, &o, &mesh));
@@ -402,7 +392,7 @@ static void striped(struct side *s)
         }
         while (!here ||
                (s->rank == 0 && (status != MT_OK || message.pending > 0))) {
-            in_time(s, &until);
+            waiting(s);
             if (s->rank == 0 && status != MT_OK) {
                 status =
                     begun ? mt_stripe_continue(&stripe, &message, &from, &to)
@@ -413,11 +403,11 @@ static void striped(struct side *s)
             mt_stripe_flush(&stripe);
             for (uint32_t r = 0; r < RAILS; r++) {
                 struct mt_fabric_completion c;
-                if (mt_fabric_poll(rails.rails[r].send_cq, &c, 1) == 1) {
+                if (took(rails.rails[r].send_cq, &c)) {
                     EQ(c.status, MT_OK);
                     mt_stripe_done(&c);
                 }
-                if (mt_fabric_poll(rails.rails[r].receive_cq, &c, 1) == 1) {
+                if (took(rails.rails[r].receive_cq, &c)) {
                     OK(mt_put_target_noticed(&target.targets[r], &c));
                 }
             }

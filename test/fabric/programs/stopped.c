@@ -18,7 +18,7 @@ struct stream {
 static void take(struct side *s, struct stream *w)
 {
     struct mt_fabric_completion c;
-    if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+    if (took(s->send_cq, &c)) {
         w->done++;
         if (w->first_wrong == MT_OK) {
             w->first_wrong = c.status;
@@ -44,13 +44,13 @@ static struct mt_fabric_send write_of(const struct mt_fabric_piece *p,
 static void pour(struct side *s, struct stream *w, const struct mt_fabric_mr *mr,
                  struct remote there, uint64_t most, unsigned quiet_ms)
 {
-    uint64_t quiet_since = now_ms(), until = now_ms() + s->setting->limit_ms;
+    uint64_t quiet_since = now_ms();
     while (now_ms() - quiet_since < quiet_ms && w->posted < most) {
         uint64_t slot = w->posted % SLOTS, done = w->done;
         struct mt_fabric_piece p = piece(mr, slot * BYTES, BYTES);
         struct mt_fabric_send work = write_of(&p, there, slot);
         enum mt_status status = mt_fabric_post_send(s->qp, &work);
-        CHECK(now_ms() < until);
+        waiting(s);
         CHECK(status == MT_OK || status == MT_EAGAIN);
         w->posted += status == MT_OK;
         take(s, w);
@@ -62,9 +62,8 @@ static void pour(struct side *s, struct stream *w, const struct mt_fabric_mr *mr
 
 static void await_all(struct side *s, struct stream *w)
 {
-    uint64_t until = now_ms() + s->setting->limit_ms;
     while (w->done < w->posted) {
-        CHECK(now_ms() < until);
+        waiting(s);
         take(s, w);
     }
 }

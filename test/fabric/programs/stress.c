@@ -130,7 +130,6 @@ static void many_killed(struct side *s)
 {
     static struct mt_fabric_qp *qps[MANY];
     struct holding before = holding();
-    uint64_t until = now_ms() + s->setting->limit_ms;
     side_open(s, false);
     struct mt_fabric_mr *mr = registered(s, 64);
     many_connect(s, qps);
@@ -149,10 +148,10 @@ static void many_killed(struct side *s)
         struct mt_fabric_completion c;
         enum mt_status status;
         while ((status = mt_fabric_post_send(qps[i], &work)) == MT_EAGAIN) {
-            CHECK(now_ms() < until);
+            waiting(s);
         }
         CHECK(status == MT_OK || status == MT_ESTATE);
-        while (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+        while (took(s->send_cq, &c)) {
             CHECK(c.status == MT_OK || c.status == MT_EPEER ||
                   c.status == MT_EFLUSHED);
         }
@@ -165,7 +164,7 @@ static void many_killed(struct side *s)
         EQ(mt_fabric_qp_state(qps[i]), MT_FABRIC_QP_ERROR);
         OK(mt_fabric_qp_destroy(qps[i]));
     }
-    CHECK(now_ms() < until);
+    waiting(s);
     release(mr);
     OK(mt_fabric_cq_destroy(s->send_cq));
     OK(mt_fabric_cq_destroy(s->receive_cq));
@@ -182,7 +181,7 @@ static void fill_up(struct side *s, bool dies)
     side_open(s, false);
     side_connect(s);
     struct mt_fabric_mr *mr = registered(s, BYTES);
-    uint64_t posted = 0, done = 0, until = now_ms() + s->setting->limit_ms;
+    uint64_t posted = 0, done = 0;
     if (s->rank == 0) {
         struct mt_fabric_piece p = piece(mr, 0, BYTES);
         struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
@@ -193,14 +192,14 @@ static void fill_up(struct side *s, bool dies)
         while (now_ms() - quiet_since <
                100) { /* until nothing moves any more */
             struct mt_fabric_completion c;
-            CHECK(now_ms() < until);
+            waiting(s);
             enum mt_status status = mt_fabric_post_send(s->qp, &work);
             CHECK(status == MT_OK || status == MT_EAGAIN);
             if (status == MT_OK) {
                 posted++;
                 quiet_since = now_ms();
             }
-            if (mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+            if (took(s->send_cq, &c)) {
                 EQ(c.status, MT_OK);
                 done++;
                 quiet_since = now_ms();
@@ -337,6 +336,7 @@ static void unreached(struct side *s)
         OK(mt_fabric_qp_create(s->pd, &o, &qp));
         OK(mt_fabric_qp_address(qp, &address));
         OK(mt_fabric_qp_destroy(qp));
+        moved();
     }
     side_close(s);
 }
@@ -414,7 +414,8 @@ static void senders_killed(struct side *s)
         OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
         fill(mr->address, 64, 6);
         char done = 0;
-        while (!done) {
+        for (int tries = 0; !done; tries++) {
+            CHECK(tries < 10000);
             struct mt_fabric_piece p = piece(mr, 0, 64);
             struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
                                           .flags = MT_FABRIC_SIGNALED,
@@ -428,14 +429,14 @@ static void senders_killed(struct side *s)
         }
         OK(mt_fabric_ah_destroy(ah));
     } else {
-        uint64_t until = now_ms() + s->setting->limit_ms, came = 0;
+        uint64_t came = 0;
         char met = 0, done = 0, out = 'm';
         CHECK(write(s->wire, &out, 1) == 1); /* our half of meet */
         while (!done || !met) {
             struct mt_fabric_completion c;
             char in;
-            CHECK(now_ms() < until);
-            if (mt_fabric_poll(s->receive_cq, &c, 1) == 1) {
+            waiting(s);
+            if (took(s->receive_cq, &c)) {
                 char *at = (char *)mr->address + c.id * (head + most) + head;
                 bool ours = c.bytes == head + 64;
                 EQ(c.status, MT_OK);

@@ -550,6 +550,10 @@ static void go(struct end *e, const struct way *way, unsigned long cycles,
     uint64_t state = 88172645463325252u;
     for (; c.cycles < cycles; c.cycles++) {
         char *a = way->create(&p);
+        if (c.cycles % 10 == 0) { /* who waits sees that the end comes nearer */
+            printf("at %lu\n", c.cycles);
+            fflush(stdout);
+        }
         live(e, &p, a, &state, &c);
         way->destroy(&p, a);
     }

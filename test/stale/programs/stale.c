@@ -1,7 +1,8 @@
 /* stale: loses memory in the way named, again and again, and looks whether a
  * registration of it would be found that is not of the memory that is there.
  *
- *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale
+ *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale;
+ *                                  before it, now and then, how far it is
  *   stale --list                   the ways
  *
  * A registration is an address, the generations read before, and marks written
@@ -119,6 +120,15 @@ static void use(const struct place *place, char *a, unsigned long cycle)
 #endif
 }
 
+/* Who waits for the end sees that it comes nearer. */
+static void tell(const struct way *way, unsigned long cycle)
+{
+    if (cycle % 1000 == 0) {
+        printf("%s: at %lu\n", way->name, cycle);
+        fflush(stdout);
+    }
+}
+
 struct worker {
     pthread_t thread;
     const struct way *way;
@@ -136,6 +146,7 @@ static void *work(void *argument)
     for (; c->cycles < w->cycles; c->cycles++) {
         struct registration r = enroll(p, a);
         use(p, a, c->cycles);
+        tell(w->way, c->cycles);
         c->hits += found(p, &r, a);
         w->way->destroy(p, a);
         a = w->way->create(p);
@@ -200,7 +211,7 @@ static void choose_monitor(void)
     }
     struct mt_memhook_options options = {
         .socket = getenv("SOCKET"),
-        .timeout_ms = 10000,
+        .timeout_ms = 120000, /* of a machine that is loaded */
         .without_ebpf = ucm,
         .without_ucm = !ucm,
         .say = say,
