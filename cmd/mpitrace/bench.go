@@ -29,9 +29,9 @@ func newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [options] NAME... | all",
 		Short: "Run the papers' micro-benchmarks, native and preloaded in turn",
-		Long: `Build small MPI programs with your MPI compiler, run each natively and with the
-measuring library preloaded, one after the other in one session, and print the
-medians beside what was published. Published figures come from other hardware:
+		Long: `Build small MPI programs with your MPI compiler, run each natively, with the
+measuring library preloaded, and with --act in act mode, one after the other in
+one session, and print the medians beside what was published. Published figures come from other hardware:
 they are a reference, not a target.
 
 ` + benchList() + `
@@ -40,6 +40,7 @@ wrong data or could not be run.`,
 		Example: `  mpitrace bench --quick all
   mpitrace bench latency reuse --reps 9
   mpitrace bench arrival --mpirun 'mpirun.openmpi --bind-to core' --ranks 16 --mif 1,512
+  mpitrace bench overlap-send --act rndv=read --act rndv=write --native
   mpitrace bench all --json > bench.json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -86,7 +87,8 @@ func (o *benchOptions) addFlags(c *cobra.Command) {
 	f.IntVarP(&o.Ranks, "ranks", "n", 0, "ranks (default: as many as a benchmark needs, at most the cores, at least 2)")
 	f.IntVar(&o.Reps, "reps", 0, "runs of each variant (default 5, with --quick 1)")
 	f.BoolVar(&o.Quick, "quick", false, "smoke run: a few iterations of small sizes")
-	f.BoolVar(&o.nativeOnly, "native", false, "native runs only")
+	f.BoolVar(&o.nativeOnly, "native", false, "no preloaded runs: native ones, and those of --act")
+	f.StringArrayVar(&o.Act, "act", nil, "run in act mode too, with this `policy`; may be given several times (docs/act.md)")
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
 	f.StringVar(&o.Shim, "shim", "", "path of "+launch.ShimName+" (default as for run)")
 	f.StringVar(&o.Cache, "cache", "", "`directory` for the compiled programs, visible on all nodes (default: in the user's cache directory)")
@@ -163,9 +165,9 @@ func (o *benchOptions) calibrate(r *microbench.Report) {
 	}
 }
 
-// findShim finds the library to preload, unless there is to be none.
+// findShim finds the library to preload, and what starts act mode.
 func (o *benchOptions) findShim() error {
-	if o.nativeOnly {
+	if o.nativeOnly && len(o.Act) == 0 {
 		o.Shim = ""
 		return nil
 	}
@@ -175,6 +177,10 @@ func (o *benchOptions) findShim() error {
 	}
 	if o.Shim, err = launch.FindShim(o.Shim, self); err != nil {
 		return fmt.Errorf("%w; or measure without it: --native", err)
+	}
+	o.ActRun = []string{self, "run", "--shim", o.Shim}
+	if o.nativeOnly {
+		o.Shim = ""
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestWhere(t *testing.T) {
 	other.Where.Node = "node2"
 	for want, list := range map[Where][]Output{out.Where: {out, out}, {}: {out, other, out}} {
 		res := newResult(b, 2, nil)
-		if res.fill(b, runs{outputs: [2][]Output{list}}); res.where != want {
+		if res.fill(b, runs{outputs: [][]Output{list}}, nil); res.where != want {
 			t.Errorf("%+v instead of %+v", res.where, want)
 		}
 	}

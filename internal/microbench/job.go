@@ -3,17 +3,20 @@ package microbench
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mpitrace/mpitrace/internal/launch"
 	"github.com/mpitrace/mpitrace/internal/launch/harvest"
+	"github.com/mpitrace/mpitrace/internal/presence"
 	"github.com/mpitrace/mpitrace/segment"
 )
 
@@ -50,6 +53,43 @@ func (r *runner) preloaded(ctx context.Context, command []string) (string, error
 		err = errors.New("the preloaded library wrote no result: it saw no MPI call, or could not write to " + dir)
 	}
 	return text, err
+}
+
+// acting runs the command in act mode. That all of its ranks acted stands in
+// the result, which is then removed.
+func (r *runner) acting(ctx context.Context, command []string, policy string) (string, error) {
+	dir, err := os.MkdirTemp(r.scratch, "result-")
+	if err != nil {
+		return "", fmt.Errorf("result of the run: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	run := append(slices.Clone(r.o.ActRun), "--act="+policy, "--output", dir, "--")
+	text, err := start(ctx, append(run, command...), r.launcher.environ())
+	if err != nil {
+		return "", err
+	}
+	return text, acted(dir)
+}
+
+// acted is an error unless every MPI_COMM_WORLD of a result was told to act.
+func acted(dir string) error {
+	var job struct{ Act []presence.Verdict }
+	text, err := os.ReadFile(filepath.Join(dir, "job.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &job)
+	}
+	if err != nil {
+		return fmt.Errorf("result of act mode: %w", err)
+	}
+	for _, v := range job.Act {
+		if !v.Act {
+			return fmt.Errorf("act mode was off: %s", v.Reason)
+		}
+	}
+	if len(job.Act) == 0 {
+		return errors.New("act mode was off: no rank reported")
+	}
+	return nil
 }
 
 // collect takes the segments of a job that failed out of shared memory.

@@ -21,7 +21,8 @@ type Report struct {
 	LoadEnd    string    `json:"load_end"`
 	Launcher   []string  `json:"launcher"`
 	Compiler   string    `json:"compiler"`
-	Shim       string    `json:"shim"` // empty: native runs only
+	Shim       string    `json:"shim"`          // empty: no preloaded runs
+	Act        []string  `json:"act,omitempty"` // policies of act mode
 	Reps       int       `json:"reps"`
 	Quick      bool      `json:"quick"`
 	Benchmarks []*Result `json:"benchmarks"`
@@ -52,8 +53,15 @@ type Row struct {
 	Native    *Sample   `json:"native"`
 	Preloaded *Sample   `json:"preloaded,omitempty"`
 	Ratio     *float64  `json:"ratio,omitempty"` // median of preloaded/native of the same repetition
+	Act       []Acted   `json:"act,omitempty"`   // one for each policy of the report
 	Context   []Context `json:"context"`
 	Published []int     `json:"published"` // indices into those of the Result
+}
+
+// Acted is what act mode did with one policy.
+type Acted struct {
+	Sample *Sample  `json:"sample"`          // nil: nothing was measured
+	Ratio  *float64 `json:"ratio,omitempty"` // as that of Row
 }
 
 // Context is a further value of the native runs: its median.
@@ -72,15 +80,27 @@ func newResult(b *Benchmark, ranks int, args []string) *Result {
 }
 
 // runs are the outputs of all repetitions, by variant.
-type runs struct{ outputs [2][]Output }
+type runs struct{ outputs [][]Output }
 
-func (r *runs) add(v variant, out Output) { r.outputs[v] = append(r.outputs[v], out) }
+func (r *runs) add(v variant, out Output) {
+	for len(r.outputs) <= int(v) {
+		r.outputs = append(r.outputs, nil)
+	}
+	r.outputs[v] = append(r.outputs[v], out)
+}
+
+func (r *runs) of(v variant) []Output {
+	if int(v) < len(r.outputs) {
+		return r.outputs[v]
+	}
+	return nil
+}
 
 // values are those of a key at a point, one per repetition, NaN where the
 // point or the key is missing.
 func (r *runs) values(v variant, id, key string) []float64 {
-	out := make([]float64, 0, len(r.outputs[v]))
-	for _, o := range r.outputs[v] {
+	out := make([]float64, 0, len(r.of(v)))
+	for _, o := range r.of(v) {
 		x := math.NaN()
 		if i := slices.IndexFunc(o.Points, func(p Point) bool { return p.id() == id }); i >= 0 {
 			if value, ok := o.Points[i].Values[key]; ok {
@@ -109,9 +129,9 @@ func (r *runs) points() []Point {
 	return out
 }
 
-// fill makes the rows of a result.
-func (res *Result) fill(b *Benchmark, r runs) {
-	if all := r.outputs[native]; len(all) > 0 && !slices.ContainsFunc(all, func(o Output) bool { return o.Where != all[0].Where }) {
+// fill makes the rows of a result of runs with so many policies.
+func (res *Result) fill(b *Benchmark, r runs, policies []string) {
+	if all := r.of(native); len(all) > 0 && !slices.ContainsFunc(all, func(o Output) bool { return o.Where != all[0].Where }) {
 		res.where = all[0].Where
 	}
 	for _, outputs := range r.outputs {
@@ -126,7 +146,7 @@ func (res *Result) fill(b *Benchmark, r runs) {
 	}
 	for _, p := range r.points() {
 		for _, m := range b.Metrics {
-			if row := r.row(p, m); row != nil {
+			if row := r.row(p, m, len(policies)); row != nil {
 				row.Context = r.context(b, p)
 				row.Published = matching(res.Published, m.Key, p.Dims)
 				res.Rows = append(res.Rows, row)
@@ -136,7 +156,7 @@ func (res *Result) fill(b *Benchmark, r runs) {
 }
 
 // row is a metric at a point; nil if no run has it.
-func (r *runs) row(p Point, m Metric) *Row {
+func (r *runs) row(p Point, m Metric, policies int) *Row {
 	natives := r.values(native, p.id(), m.Key)
 	preloads := r.values(preloaded, p.id(), m.Key)
 	row := &Row{
@@ -146,7 +166,14 @@ func (r *runs) row(p Point, m Metric) *Row {
 	if row.Dims == nil {
 		row.Dims = []Dim{}
 	}
-	if row.Native == nil && row.Preloaded == nil {
+	found := row.Native != nil || row.Preloaded != nil
+	for i := range policies {
+		values := r.values(acting+variant(i), p.id(), m.Key)
+		acted := Acted{newSample(present(values)), ratio(natives, values)}
+		found = found || acted.Sample != nil
+		row.Act = append(row.Act, acted)
+	}
+	if !found {
 		return nil
 	}
 	return row

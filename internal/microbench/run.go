@@ -15,7 +15,9 @@ type Options struct {
 	MPIRun   string            // words of the launcher; empty: the first on PATH
 	CC       string            // MPI compiler wrapper; empty: that of the launcher
 	Cache    string            // where compiled programs are kept; empty: DefaultCache
-	Shim     string            // library to preload in turn; empty: native runs only
+	Shim     string            // library to preload in turn; empty: no preloaded runs
+	Act      []string          // policies of act mode, each in turn too
+	ActRun   []string          // mpitrace run and its options, for these
 	Ranks    int               // 0: as many as a benchmark needs, at most the cores, at least 2
 	Reps     int               // runs of each variant; 0: 5, with Quick 1
 	Quick    bool              // a smoke run
@@ -42,6 +44,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Reps < 1 || o.Ranks < 0 || o.Ranks == 1 {
 		return o, fmt.Errorf("%d repetitions on %d ranks: at least 1 and 2, please", o.Reps, o.Ranks)
+	}
+	if len(o.Act) > 0 && len(o.ActRun) == 0 {
+		return o, errors.New("act mode: no command that starts it")
 	}
 	if o.Timeout == 0 {
 		o.Timeout = usualTimeout
@@ -136,7 +141,7 @@ func (r *runner) header() *Report {
 		Schema: 1, Version: r.o.Version, Time: time.Now().UTC().Truncate(time.Second), Host: host,
 		Processor: processor(), Cores: cores(), LoadBegin: load(),
 		Launcher: r.launcher.words, Compiler: r.builder.compiler, Shim: r.o.Shim,
-		Reps: r.o.Reps, Quick: r.o.Quick, Benchmarks: []*Result{},
+		Act: r.o.Act, Reps: r.o.Reps, Quick: r.o.Quick, Benchmarks: []*Result{},
 	}
 }
 
@@ -154,7 +159,7 @@ func (r *runner) benchmark(ctx context.Context, b *Benchmark) *Result {
 		r.o.Warn(b.Name + ": " + err.Error())
 		return result
 	}
-	result.fill(b, runs)
+	result.fill(b, runs, r.o.Act)
 	return result
 }
 
@@ -166,7 +171,7 @@ func (r *runner) warn(text string) {
 	}
 }
 
-// repeat runs native and preloaded in turn, in an order that changes from
+// repeat runs all variants in turn, in an order that changes from
 // repetition to repetition.
 func (r *runner) repeat(ctx context.Context, b *Benchmark, result *Result) (runs, error) {
 	var all runs
@@ -175,17 +180,14 @@ func (r *runner) repeat(ctx context.Context, b *Benchmark, result *Result) (runs
 		return all, err
 	}
 	command := r.launcher.command(result.Ranks, program, result.Arguments)
-	variants := []variant{native}
-	if r.o.Shim != "" {
-		variants = append(variants, preloaded)
-	}
+	variants := r.variants()
 	for rep := range r.o.Reps {
 		for i := range variants {
 			v := variants[(i+rep)%len(variants)]
-			r.o.Progress(fmt.Sprintf("%s: %s, repetition %d of %d", b.Name, v, rep+1, r.o.Reps))
+			r.o.Progress(fmt.Sprintf("%s: %s, repetition %d of %d", b.Name, r.nameOf(v), rep+1, r.o.Reps))
 			out, err := r.once(ctx, b, v, command)
 			if err != nil {
-				return all, fmt.Errorf("%s run: %w", v, err)
+				return all, fmt.Errorf("%s run: %w", r.nameOf(v), err)
 			}
 			all.add(v, out)
 		}
@@ -199,19 +201,42 @@ type variant int
 const (
 	native variant = iota
 	preloaded
+	acting // with the first policy; the others follow
 )
 
-func (v variant) String() string { return [...]string{"native", "preloaded"}[v] }
+// variants are those that are asked for.
+func (r *runner) variants() []variant {
+	list := []variant{native}
+	if r.o.Shim != "" {
+		list = append(list, preloaded)
+	}
+	for i := range r.o.Act {
+		list = append(list, acting+variant(i))
+	}
+	return list
+}
+
+func (r *runner) nameOf(v variant) string {
+	if v >= acting {
+		return "act=" + r.o.Act[v-acting]
+	}
+	return [...]string{"native", "preloaded"}[v]
+}
 
 // once runs one job.
 func (r *runner) once(ctx context.Context, b *Benchmark, v variant, command []string) (Output, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.o.Timeout, errTimeout)
 	defer cancel()
-	run := r.native
-	if v == preloaded {
-		run = r.preloaded
+	var text string
+	var err error
+	switch v {
+	case native:
+		text, err = r.native(ctx, command)
+	case preloaded:
+		text, err = r.preloaded(ctx, command)
+	default:
+		text, err = r.acting(ctx, command, r.o.Act[v-acting])
 	}
-	text, err := run(ctx, command)
 	if err != nil {
 		return Output{}, err
 	}

@@ -164,6 +164,41 @@ func TestPreloaded(t *testing.T) {
 	}
 }
 
+// TestActing: act mode is a column of its own, with the data checked as ever; a
+// job that did not act is an error.
+func TestActing(t *testing.T) {
+	command, err := filepath.Abs("../../build/mpitrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(command); err != nil {
+		mpijob.Need(t, mpijob.Missing(command, "make build"))
+	}
+	for _, m := range mpijob.All {
+		t.Run(m.Name, func(t *testing.T) {
+			need(t, m)
+			o := Options{
+				Names: []string{"overlap-send"}, MPIRun: yielding(t, m, nil), CC: m.CC, Ranks: 2,
+				Settings: map[string]string{"peer": "sleep", "compute": "cpu", "methods": "sweep"},
+				Act:      []string{"rndv=read", "rndv=write"}, ActRun: []string{command, "run"},
+			}
+			res := run(t, o).Benchmarks[0]
+			if res.Error != "" || len(res.Rows) != 2 {
+				t.Fatalf("%d rows, error %q", len(res.Rows), res.Error)
+			}
+			for _, row := range res.Rows {
+				if len(row.Act) != 2 || row.Act[0].Ratio == nil || row.Act[1].Sample == nil || row.Preloaded != nil {
+					t.Errorf("%s: %+v", dimsID(row.Dims), row)
+				}
+			}
+			o.Act, o.ActRun = []string{"auto"}, append(o.ActRun, "--act-runtime", "/nonexistent")
+			if res := run(t, o).Benchmarks[0]; !strings.Contains(res.Error, "act mode was off") {
+				t.Errorf("without the runtime: %q", res.Error)
+			}
+		})
+	}
+}
+
 // TestWrongData is the negative control: with a library that spoils one byte
 // of every 7th call, every program ends with one line that says so.
 func TestWrongData(t *testing.T) {

@@ -22,13 +22,13 @@ func newSample(values []float64) *Sample {
 	return &Sample{values, stats.Quantile(values, 0.5), (stats.Quantile(values, 0.75) - stats.Quantile(values, 0.25)) / 2}
 }
 
-// ratio is the median of preloaded/native over the repetitions that have
+// ratio is the median of other/native over the repetitions that have
 // both; nil where no native value is above 0. The values of a metric are
 // those of the same repetitions in the same order, NaN where one is missing.
-func ratio(native, preloaded []float64) *float64 {
+func ratio(native, other []float64) *float64 {
 	var ratios []float64
-	for i := range min(len(native), len(preloaded)) {
-		r := preloaded[i] / native[i]
+	for i := range min(len(native), len(other)) {
+		r := other[i] / native[i]
 		if native[i] > 0 && !math.IsNaN(r) {
 			ratios = append(ratios, r)
 		}

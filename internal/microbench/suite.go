@@ -156,7 +156,8 @@ func overlap(side string) *Benchmark {
 		Dims:   []string{"size", "method", "w"}, Metrics: []Metric{overlapPct},
 		Context: []Metric{{"compute_us", "computation", "us"}, {"turn_us", "T", "us"}, withoutLoad},
 		Takes: append(common("8192,1048576", "8192", "400", "20", "40"),
-			Setting{"delays", "", ""}, Setting{"factors", "0.5,1,2,4", "1,4"}),
+			Setting{"delays", "", ""}, Setting{"factors", "0.5,1,2,4", "1,4"}, Setting{"methods", "sweep,eq3.4", "sweep,eq3.4"},
+			Setting{"peer", "wait", "wait"}, Setting{"compute", "wall", "wall"}),
 	}
 }
 

@@ -16,14 +16,19 @@ func (r *Report) WriteText(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	r.writeHead(out)
 	for _, b := range r.Benchmarks {
-		b.writeText(out, r.Shim != "")
+		b.writeText(out, r.Shim != "", r.Act)
 	}
 	return out.Flush()
 }
 
 func (r *Report) writeHead(w io.Writer) {
 	how := "native runs only"
-	if r.Shim != "" {
+	switch {
+	case len(r.Act) > 0 && r.Shim != "":
+		how = "native, preloaded and act mode in turn"
+	case len(r.Act) > 0:
+		how = "native and act mode in turn"
+	case r.Shim != "":
 		how = "native and preloaded in turn"
 	}
 	if r.Quick {
@@ -36,8 +41,8 @@ func (r *Report) writeHead(w io.Writer) {
 		figures = "One value each, without a spread"
 	}
 	fmt.Fprintf(w, "%s, %s. %s;\n", count(r.Reps, "repetition"), how, figures)
-	fmt.Fprintf(w, "ratio: median of preloaded / native of the same repetition. Published figures come\n")
-	fmt.Fprintf(w, "from other hardware: a reference, not a target.\n")
+	fmt.Fprintf(w, "ratio: median of the quotients to native of the same repetition. Published figures\n")
+	fmt.Fprintf(w, "come from other hardware: a reference, not a target.\n")
 }
 
 func count(n int, noun string) string {
@@ -47,7 +52,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (res *Result) writeText(w io.Writer, both bool) {
+func (res *Result) writeText(w io.Writer, both bool, policies []string) {
 	fmt.Fprintf(w, "\n%s: %s\n", res.Name, res.What)
 	fmt.Fprintf(w, "  %s · %s · %s verified\n", res.Source, count(res.Ranks, "rank"), count(int(res.Verified), "message"))
 	for _, text := range res.Warnings {
@@ -61,7 +66,7 @@ func (res *Result) writeText(w io.Writer, both bool) {
 		return
 	}
 	if len(res.Rows) > 0 {
-		writeTable(w, res.table(both))
+		writeTable(w, res.table(both, policies))
 	}
 	for i, p := range res.Published {
 		fmt.Fprintf(w, "  [%d] %s: %s (%s)\n", i+1, p.Text, p.line(), p.Source)
@@ -78,11 +83,14 @@ func (p Published) line() string {
 }
 
 // table is the cells of all rows, the head first.
-func (res *Result) table(both bool) [][]string {
+func (res *Result) table(both bool, policies []string) [][]string {
 	keys := res.dimKeys()
 	head := append(slices.Clone(keys), "metric", "native", "")
 	if both {
 		head = append(head, "preloaded", "", "ratio")
+	}
+	for _, policy := range policies {
+		head = append(head, "act="+policy, "", "ratio")
 	}
 	cells := [][]string{append(head, "published", "also, native")}
 	before := ""
@@ -93,6 +101,10 @@ func (res *Result) table(both bool) [][]string {
 		if both {
 			line = append(line, row.Preloaded.cells()...)
 			line = append(line, ratioCell(row.Ratio))
+		}
+		for _, acted := range row.Act {
+			line = append(line, acted.Sample.cells()...)
+			line = append(line, ratioCell(acted.Ratio))
 		}
 		also := row.contextCell()
 		if dimsID(row.Dims) == before {

@@ -14,6 +14,7 @@ type outputs struct {
 	name                string
 	ranks               int
 	natives, preloads   []string
+	acts                []string // with the one policy of the session
 	warning, failedWith string
 }
 
@@ -29,6 +30,11 @@ var session = []outputs{
 			"result latency size=8 half_rtt_us=0.33 best_us=0.28\nresult latency size=1048576 half_rtt_us=111 best_us=100\ndone verified=10\n",
 			"result latency size=8 half_rtt_us=0.42 best_us=0.29\nresult latency size=1048576 half_rtt_us=101 best_us=90\ndone verified=10\n",
 			"result latency size=8 half_rtt_us=0.35 best_us=0.30\nresult latency size=1048576 half_rtt_us=104 best_us=95\ndone verified=10\n",
+		},
+		acts: []string{
+			"result latency size=8 half_rtt_us=0.36 best_us=0.28\nresult latency size=1048576 half_rtt_us=55 best_us=50\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.48 best_us=0.29\nresult latency size=1048576 half_rtt_us=50 best_us=45\ndone verified=10\n",
+			"result latency size=8 half_rtt_us=0.32 best_us=0.30\nresult latency size=1048576 half_rtt_us=63 best_us=60\ndone verified=10\n",
 		},
 	},
 	{
@@ -56,7 +62,7 @@ func sessionReport(t *testing.T) *Report {
 	r := &Report{
 		Schema: 1, Version: "1.2.3", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Host: "node1",
 		Processor: "some processor", Cores: 2, LoadBegin: "0.10", LoadEnd: "0.90",
-		Launcher: []string{"mpirun", "--bind-to", "core"}, Compiler: "/usr/bin/mpicc", Shim: "/lib/libmpishim.so", Reps: 3,
+		Launcher: []string{"mpirun", "--bind-to", "core"}, Compiler: "/usr/bin/mpicc", Shim: "/lib/libmpishim.so", Act: []string{"auto"}, Reps: 3,
 	}
 	for _, o := range session {
 		b := named(t, o.name)
@@ -66,7 +72,7 @@ func sessionReport(t *testing.T) *Report {
 		}
 		result.Error = o.failedWith
 		var all runs
-		for v, texts := range [2][]string{o.natives, o.preloads} {
+		for v, texts := range [][]string{o.natives, o.preloads, o.acts} {
 			for _, text := range texts {
 				out, err := b.Parse(text)
 				if err != nil {
@@ -76,7 +82,7 @@ func sessionReport(t *testing.T) *Report {
 			}
 		}
 		if result.Error == "" {
-			result.fill(b, all)
+			result.fill(b, all, r.Act)
 		}
 		r.Benchmarks = append(r.Benchmarks, result)
 	}
@@ -84,17 +90,24 @@ func sessionReport(t *testing.T) *Report {
 }
 
 func TestTable(t *testing.T) {
-	var both, alone bytes.Buffer
 	r := sessionReport(t)
-	if err := r.WriteText(&both); err != nil {
-		t.Fatal(err)
+	compare := func(name string) {
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, name, text.Bytes())
 	}
-	golden.Compare(t, "table.txt", both.Bytes())
+	compare("act.txt")
+	r.Act = nil
+	for _, res := range r.Benchmarks {
+		for _, row := range res.Rows {
+			row.Act = nil
+		}
+	}
+	compare("table.txt")
 	r.Shim, r.Quick, r.Reps = "", true, 1
-	if err := r.WriteText(&alone); err != nil {
-		t.Fatal(err)
-	}
-	golden.Compare(t, "native.txt", alone.Bytes())
+	compare("native.txt")
 	if !r.Failed() {
 		t.Error("a benchmark failed, but the report does not say so")
 	}

@@ -1,11 +1,12 @@
-// Package hosts makes several hosts of one machine, for tests of jobs that run
-// on more than one: network namespaces, each with its own host name, network
+// Package hosts makes several hosts of one machine, for tests and benchmarks of
+// jobs that run on more than one: network namespaces, each with its own host name, network
 // address, /etc/hosts and /dev/shm. They share files, processes and, which a
 // test of clocks may rely on, the clock. It must not know what a job does.
 package hosts
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,33 +19,59 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-// Hosts are hosts that last as long as a test.
+// Hosts are hosts that last until Close.
 type Hosts struct {
 	Names []string
 	PIDs  []int  // a process inside each: /proc/PID/root is what it sees
 	rsh   string // runs a command on a host, as ssh would: rsh NAME COMMAND
+	undo  []func() error
+}
+
+// New makes n hosts that last as long as a test.
+func New(t testing.TB, n int) *Hosts {
+	t.Helper()
+	h, err := Make(t.TempDir(), n)
+	mpijob.Need(t, err)
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 // made numbers the sets of hosts.
 var made int
 
-// New makes n hosts.
-func New(t testing.TB, n int) *Hosts {
-	t.Helper()
-	mpijob.Need(t, mpijob.Tools("iproute2 util-linux", "ip", "nsenter", "unshare", "mount"))
+// Make makes n hosts, with what they need in a directory.
+func Make(dir string, n int) (*Hosts, error) {
+	if err := mpijob.Tools("iproute2 util-linux", "ip", "tc", "nsenter", "unshare", "mount"); err != nil {
+		return nil, err
+	}
 	if os.Geteuid() != 0 {
-		mpijob.Need(t, mpijob.Missing("the right to make network namespaces", "run this test as root"))
+		return nil, mpijob.Missing("the right to make network namespaces", "run this as root")
 	}
 	h := &Hosts{}
-	// Names of interfaces have at most 15 characters; those of an earlier test
+	if err := h.make(dir, n); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}
+
+func (h *Hosts) make(dir string, n int) error {
+	// Names of interfaces have at most 15 characters; those of an earlier set
 	// may live on for a moment.
 	made++
 	tag := fmt.Sprintf("mt%xt%d", os.Getpid()&0xfffff, made)
 	bridge := tag + "br"
-	command(t, "ip", "link", "add", bridge, "type", "bridge")
-	t.Cleanup(func() { command(t, "ip", "link", "del", bridge) })
-	command(t, "ip", "link", "set", bridge, "up")
-	table := filepath.Join(t.TempDir(), "hosts")
+	if err := command("ip", "link", "add", bridge, "type", "bridge"); err != nil {
+		return err
+	}
+	h.undo = append(h.undo, func() error { return command("ip", "link", "del", bridge) })
+	if err := command("ip", "link", "set", bridge, "up"); err != nil {
+		return err
+	}
+	table := filepath.Join(dir, "hosts")
 	text := "127.0.0.1 localhost\n"
 	for i := range n {
 		name := fmt.Sprintf("%sh%d", tag, i)
@@ -52,26 +79,35 @@ func New(t testing.TB, n int) *Hosts {
 		text += fmt.Sprintf("10.89.7.%d %s\n", i+1, name)
 	}
 	if err := os.WriteFile(table, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+		return fmt.Errorf("hosts: %w", err)
 	}
 	for i := range n {
-		h.add(t, bridge, table, i)
+		if err := h.add(bridge, table, i); err != nil {
+			return err
+		}
 	}
-	h.writeRsh(t)
-	return h
+	return h.writeRsh(filepath.Join(dir, "rsh"))
+}
+
+// Close ends the hosts.
+func (h *Hosts) Close() error {
+	var failed error
+	for _, undo := range slices.Backward(h.undo) {
+		failed = errors.Join(failed, undo())
+	}
+	return failed
 }
 
 // command runs a command that must succeed.
-func command(t testing.TB, args ...string) {
-	t.Helper()
+func command(args ...string) error {
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 	}
+	return nil
 }
 
 // add makes host i: a process in namespaces of its own keeps it alive.
-func (h *Hosts) add(t testing.TB, bridge, table string, i int) {
-	t.Helper()
+func (h *Hosts) add(bridge, table string, i int) error {
 	script := `hostname "$1" && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && mount --bind "$2" /etc/hosts &&
 ip link set lo up && echo ready && exec sleep infinity`
 	keeper := exec.Command("unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", script, "sh", h.Names[i], table)
@@ -79,25 +115,44 @@ ip link set lo up && echo ready && exec sleep infinity`
 	keeper.Stderr = os.Stderr
 	out, err := keeper.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return fmt.Errorf("host %s: %w", h.Names[i], err)
 	}
 	if err := keeper.Start(); err != nil {
-		t.Fatal(err)
+		return fmt.Errorf("host %s: %w", h.Names[i], err)
 	}
-	t.Cleanup(func() {
-		_ = keeper.Process.Kill()
-		_ = keeper.Wait()
+	h.undo = append(h.undo, func() error {
+		err := keeper.Process.Kill()
+		_ = keeper.Wait() // it was killed
+		return err
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("host %s: %q, %v", h.Names[i], line, err)
+		return fmt.Errorf("host %s: said %q: %v", h.Names[i], line, err)
 	}
 	pid := keeper.Process.Pid
 	h.PIDs = append(h.PIDs, pid)
 	outside, inside := h.Names[i]+"o", "eth0"
-	command(t, "ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", fmt.Sprint(pid))
-	command(t, "ip", "link", "set", outside, "master", bridge, "up")
-	command(t, h.On(i, "ip", "addr", "add", fmt.Sprintf("10.89.7.%d/24", i+1), "dev", inside)...)
-	command(t, h.On(i, "ip", "link", "set", inside, "up")...)
+	for _, args := range [][]string{
+		{"ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", fmt.Sprint(pid)},
+		{"ip", "link", "set", outside, "master", bridge, "up"},
+		h.On(i, "ip", "addr", "add", fmt.Sprintf("10.89.7.%d/24", i+1), "dev", inside),
+		h.On(i, "ip", "link", "set", inside, "up"),
+	} {
+		if err := command(args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Pace has each host send no faster than a rate as tc writes it: 1gbit.
+func (h *Hosts) Pace(rate string) error {
+	for i := range h.Names {
+		if err := command(h.On(i, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
+			"rate", rate, "burst", "32kb", "latency", "50ms")...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // OnIn is a command to be run on host i in a directory.
@@ -111,26 +166,33 @@ func (h *Hosts) On(i int, args ...string) []string {
 }
 
 // writeRsh writes what the launchers take for ssh.
-func (h *Hosts) writeRsh(t testing.TB) {
+func (h *Hosts) writeRsh(path string) error {
 	text := "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\ncase $host in\n"
 	for i, name := range h.Names {
 		text += fmt.Sprintf("%s|10.89.7.%d) pid=%d;;\n", name, i+1, h.PIDs[i])
 	}
 	text += "*) echo \"no host $host\" >&2; exit 255;;\nesac\nexec nsenter -t $pid --net --uts --ipc --mount -- /bin/sh -c \"$*\"\n"
-	h.rsh = filepath.Join(t.TempDir(), "rsh")
-	if err := os.WriteFile(h.rsh, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
+	h.rsh = path
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		return fmt.Errorf("hosts: %w", err)
 	}
+	return nil
+}
+
+// Launcher are the words of the launcher that puts so many ranks on each host;
+// how many ranks in all, and of what, is to follow.
+func (h *Hosts) Launcher(m mpijob.MPI, perHost int) []string {
+	if m.Name == "mpich" {
+		return []string{m.Launcher, "-launcher", "ssh", "-launcher-exec", h.rsh, "-iface", "eth0",
+			"-hosts", strings.Join(h.Names, ","), "-ppn", fmt.Sprint(perHost), "-bind-to", "none"}
+	}
+	slots := fmt.Sprintf(":%d", perHost)
+	return []string{m.Launcher, "--mca", "plm_rsh_agent", h.rsh, "--mca", "oob_tcp_if_include", "eth0",
+		"--mca", "btl_tcp_if_include", "eth0", "--mca", "pml", "ob1", "--mca", "btl", "self,tcp,vader",
+		"-H", strings.Join(h.Names, slots+",") + slots, "--map-by", "node", "--bind-to", "none"}
 }
 
 // Across is the command that starts two ranks on each host.
 func (h *Hosts) Across(m mpijob.MPI, words ...string) []string {
-	ranks := fmt.Sprint(2 * len(h.Names))
-	if m.Name == "mpich" {
-		return slices.Concat([]string{m.Launcher, "-launcher", "ssh", "-launcher-exec", h.rsh, "-iface", "eth0",
-			"-hosts", strings.Join(h.Names, ","), "-ppn", "2", "-bind-to", "none", "-n", ranks}, words)
-	}
-	return slices.Concat([]string{m.Launcher, "--mca", "plm_rsh_agent", h.rsh, "--mca", "oob_tcp_if_include", "eth0",
-		"--mca", "btl_tcp_if_include", "eth0", "--mca", "pml", "ob1", "--mca", "btl", "self,tcp,vader",
-		"-H", strings.Join(h.Names, ":2,") + ":2", "--map-by", "node", "--bind-to", "none", "-n", ranks}, words)
+	return slices.Concat(h.Launcher(m, 2), []string{"-n", fmt.Sprint(2 * len(h.Names))}, words)
 }

@@ -335,6 +335,20 @@ static inline void bench_compute(double us)
     }
 }
 
+/* Computes until this thread has had so much time of its processor. */
+static inline void bench_compute_cpu(double us)
+{
+    struct timespec t;
+    double now, end = -1.0;
+
+    do {
+        bench_spin(bench_chunk);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        now = (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+        end = end < 0.0 ? now + us : end;
+    } while (now < end);
+}
+
 /* ---- statistics ---- */
 
 static inline int bench_compare(const void *a, const void *b)

@@ -4,6 +4,13 @@
  *   --mode send   rank 0: Isend, compute, Wait; rank 1: Recv
  *   --mode recv   rank 0: Irecv, compute, Wait; rank 1: Send
  *
+ * With --peer sleep rank 1 posts its half by Irecv or Isend too, sleeps as long
+ * as rank 0 computes, and waits: neither is in MPI then, and rank 1 leaves its
+ * processor alone. Both meet before each turn, which is not timed.
+ *
+ * With --compute cpu rank 0 computes until it has had so much time of the
+ * processor: what others take there (a thread, the kernel) makes T longer.
+ *
  * Two measures, both of the time of one turn of that loop at rank 0:
  *
  *   method=sweep  W/T for computations W of some times l0 (--factors), or of
@@ -20,7 +27,9 @@
 #define RISE 1.1
 
 struct overlap {
-    int sends; /* rank 0 sends */
+    int sends;  /* rank 0 sends */
+    int sleeps; /* so does rank 1 while rank 0 computes */
+    void (*compute)(double us);
     size_t bytes;
     char *buffer;
     long iterations;
@@ -32,30 +41,51 @@ static int receives(const struct overlap *o)
     return (bench_rank == 0) != o->sends;
 }
 
-static void turn(struct overlap *o, double compute_us)
+/* Starts the half of this rank. */
+static void post(const struct overlap *o, MPI_Request *request)
+{
+    int peer = 1 - bench_rank;
+
+    if (receives(o)) {
+        MPI_Irecv(o->buffer, (int)o->bytes, MPI_BYTE, peer, BENCH_TAG,
+                  MPI_COMM_WORLD, request);
+    } else {
+        MPI_Isend(o->buffer, (int)o->bytes, MPI_BYTE, peer, BENCH_TAG,
+                  MPI_COMM_WORLD, request);
+    }
+}
+
+static void sleep_us(double us)
+{
+    const struct timespec pause = {.tv_sec = (time_t)(us / 1e6),
+                                   .tv_nsec = (long)(us * 1e3) % 1000000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* us that one turn takes at this rank. */
+static double turn(struct overlap *o, double compute_us)
 {
     MPI_Request request;
     MPI_Status status;
+    double start;
 
-    if (bench_rank != 0 && o->sends) {
+    if (o->sleeps) {
+        bench_meet(1 - bench_rank);
+    }
+    start = bench_now();
+    if (bench_rank == 0 || o->sleeps) {
+        post(o, &request);
+        if (compute_us > 0.0) {
+            (bench_rank == 0 ? o->compute : sleep_us)(compute_us);
+        }
+        MPI_Wait(&request, &status);
+    } else if (o->sends) {
         bench_recv(o->buffer, o->bytes, 0);
-        return;
-    }
-    if (bench_rank != 0) {
-        bench_send(o->buffer, o->bytes, 0);
-        return;
-    }
-    if (o->sends) {
-        MPI_Isend(o->buffer, (int)o->bytes, MPI_BYTE, 1, BENCH_TAG,
-                  MPI_COMM_WORLD, &request);
     } else {
-        MPI_Irecv(o->buffer, (int)o->bytes, MPI_BYTE, 1, BENCH_TAG,
-                  MPI_COMM_WORLD, &request);
+        bench_send(o->buffer, o->bytes, 0);
     }
-    if (compute_us > 0.0) {
-        bench_compute(compute_us);
-    }
-    MPI_Wait(&request, &status);
+    return bench_now() - start;
 }
 
 static void prepare(struct overlap *o, uint64_t seed)
@@ -99,12 +129,11 @@ static double turn_us(struct overlap *o, double compute_us)
 
     prepare(o, 1);
     do {
-        double start = bench_now(), took;
+        double took = 0.0;
 
         for (long i = 0; i < block; i++) {
-            turn(o, compute_us);
+            took += turn(o, compute_us);
         }
-        took = bench_now() - start;
         means[n++] = took / (double)block;
         spent += took;
     } while (n < OVERLAP_BLOCKS && bench_go_on(spent, bench_pair));
@@ -158,16 +187,25 @@ static void sweep(struct overlap *o, double l0)
 
 static void measure(size_t bytes, long iterations, int sends)
 {
-    struct overlap o = {.sends = sends,
-                        .bytes = bytes,
-                        .buffer = bench_alloc(bytes),
-                        .iterations = iterations};
+    int cpu = strcmp(bench_text("compute", "wall"), "cpu") == 0;
+    struct overlap o = {
+        .sends = sends,
+        .sleeps = strcmp(bench_text("peer", "wait"), "sleep") == 0,
+        .compute = cpu ? bench_compute_cpu : bench_compute,
+        .bytes = bytes,
+        .buffer = bench_alloc(bytes),
+        .iterations = iterations};
+    const char *methods = bench_text("methods", "sweep,eq3.4");
     double l0;
 
     warm(&o);
     l0 = turn_us(&o, 0.0);
-    sweep(&o, l0);
-    equation(&o, l0);
+    if (bench_has(methods, "sweep")) {
+        sweep(&o, l0);
+    }
+    if (bench_has(methods, "eq3.4")) {
+        equation(&o, l0);
+    }
     bench_free(o.buffer, bytes);
 }
 
