@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MT_ACT_EAGER_LIMIT = 16384 };
+enum { MT_ACT_EAGER_LIMIT = 16384, MT_ACT_RING = 256 << 10 };
 
 /* The value of the line that begins with name and =; NULL: there is none. */
 static const char *value_of(const char *text, const char *name,
@@ -28,7 +28,8 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
     const char *value = value_of(text, "device", &length);
-    *policy_p = (struct mt_act_policy){.eager_limit = MT_ACT_EAGER_LIMIT};
+    *policy_p = (struct mt_act_policy){.eager_limit = MT_ACT_EAGER_LIMIT,
+                                       .ring_bytes = MT_ACT_RING};
     if (value != NULL && length < sizeof(policy_p->device) &&
         strncmp(value, "auto\n", 5) != 0) {
         memcpy(policy_p->device, value, length);
@@ -36,6 +37,10 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
     value = value_of(text, "eager_limit", &length);
     if (value != NULL) {
         policy_p->eager_limit = strtoull(value, NULL, 10);
+    }
+    value = value_of(text, "ring", &length);
+    if (value != NULL) {
+        policy_p->ring_bytes = strtoull(value, NULL, 10);
     }
     value = value_of(text, "rendezvous", &length);
     if (value != NULL && strncmp(value, "write", 5) == 0) {
