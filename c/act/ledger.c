@@ -62,6 +62,7 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
     const struct mt_act_ledger_count counts[] = {
         {"eager_messages", c->eager_messages},
         {"eager_bytes", c->eager_bytes},
+        {"ring_messages", c->ring_messages},
         {"rendezvous_messages", c->rendezvous_messages},
         {"rendezvous_bytes", c->rendezvous_bytes},
         {"unexpected_messages", c->unexpected_messages},

@@ -8,6 +8,7 @@
 
 enum {
     MT_ACT_EAGER_LIMIT = 16384,
+    MT_ACT_RING = 256 << 10,
     MT_ACT_RTR_USAGE = 80,
     MT_ACT_RTR_SAMPLE = 20,
 };
@@ -42,6 +43,7 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
     const char *value = value_of(text, "device", &length);
     *policy_p = (struct mt_act_policy){
         .eager_limit = number_of(text, "eager_limit", MT_ACT_EAGER_LIMIT),
+        .ring_bytes = number_of(text, "ring", MT_ACT_RING),
         .rtr_usage =
             (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
         .rtr_sample =

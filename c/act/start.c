@@ -190,6 +190,7 @@ static enum mt_status open_engine(void)
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,
+        .ring_bytes = policy.ring_bytes,
         .rendezvous = policy.rendezvous,
         .rtr_usage = policy.rtr_usage,
         .rtr_sample = policy.rtr_sample,

@@ -132,26 +132,65 @@ static enum mt_status mt_arrive_answer(struct mt_engine_peer *peer,
     }
 }
 
+/* One sequence counts the messages of a peer, by whichever way they come. What is
+ * in a ring may be seen before a SEND that is ahead of it, and then stays there;
+ * and a SEND before what is in the ring, but not before it was written there, for
+ * both are of one queue pair. So the ring is all the room that is needed to put
+ * messages in order. */
+enum mt_status mt_arrive_ring(struct mt_engine_peer *peer, const void *bytes,
+                              uint32_t count)
+{
+    struct mt_wire_token token;
+    struct mt_wire_message m;
+    if (count < sizeof(token)) {
+        return MT_EPEER;
+    }
+    memcpy(&token, bytes, sizeof(token));
+    if (token.sequence != peer->arrived + 1) {
+        return MT_EAGAIN;
+    }
+    if (mt_wire_parse_ring(bytes, count, &peer->ring->came, &m) != MT_OK) {
+        return MT_EPEER;
+    }
+    peer->arrived = token.sequence;
+    return mt_arrive_message(peer, &m);
+}
+
+static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,
+                                        const struct mt_wire_message *m)
+{
+    switch (m->head.kind) {
+    case MT_WIRE_EAGER:
+    case MT_WIRE_RTS:
+        return mt_arrive_message(peer, m);
+    case MT_WIRE_RING:
+        return mt_ring_offered(peer, m);
+    case MT_WIRE_WORD:
+        return mt_ring_accepted(peer, m);
+    case MT_WIRE_RTR:
+        return mt_rtr_arrive(peer, m);
+    case MT_WIRE_REVOKE:
+        return mt_rtr_revoke(peer, m->rest.number);
+    case MT_WIRE_REVOKED:
+        return mt_rtr_revoked(peer, m->rest.number);
+    default:
+        return mt_arrive_answer(peer, m);
+    }
+}
+
 enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
                          uint32_t count)
 {
     struct mt_wire_message m;
-    enum mt_status status = mt_wire_parse(bytes, count, &m);
-    if (status != MT_OK || m.head.sequence != peer->arrived + 1) {
+    if (mt_wire_parse(bytes, count, &m) != MT_OK) {
         return MT_EPEER;
     }
+    while (m.head.sequence != peer->arrived + 1) {
+        if (peer->ring == NULL || peer->ring->in.memory == NULL ||
+            !mt_ring_take(peer->ring)) {
+            return MT_EPEER;
+        }
+    }
     peer->arrived++;
-    if (m.head.kind == MT_WIRE_EAGER || m.head.kind == MT_WIRE_RTS) {
-        return mt_arrive_message(peer, &m);
-    }
-    switch (m.head.kind) {
-    case MT_WIRE_RTR:
-        return mt_rtr_arrive(peer, &m);
-    case MT_WIRE_REVOKE:
-        return mt_rtr_revoke(peer, m.rest.number);
-    case MT_WIRE_REVOKED:
-        return mt_rtr_revoked(peer, m.rest.number);
-    default:
-        return mt_arrive_answer(peer, &m);
-    }
+    return mt_arrive_in_turn(peer, &m);
 }

@@ -5,6 +5,7 @@
  *   progress.c  completions, peers that are gone
  *   arrive.c    what a message from a peer means
  *   send.c      sends, and whatever else leaves for a peer
+ *   ring.c      short messages by WRITE, for peers that send much
  *   receive.c   receives, probes, the messages that they found
  *   match.c     contexts and their queues: who is matched with whom
  *   transfer.c  payload that is not copied at once
@@ -22,6 +23,7 @@
 #include "../fabric/paths/credits.h"
 #include "../fabric/paths/mesh.h"
 #include "../fabric/paths/reads.h"
+#include "../fabric/paths/ring.h"
 #include "../include/engine.h"
 #include "layout.h"
 #include "rtr.h"
@@ -101,6 +103,15 @@ struct mt_engine_context {
     struct mt_source any;      /* receives from any source; all messages */
 };
 
+/* Rings between this process and a peer, one for each direction. */
+struct mt_engine_ring {
+    struct mt_engine_peer *peer;
+    struct mt_path_ring_writer out; /* no memory: it did not offer one */
+    struct mt_path_ring_reader in;  /* no memory: it was not offered one */
+    bool offers, accepts;           /* what it is to be told yet */
+    struct mt_wire_cache sent, came;
+};
+
 struct mt_engine_peer {
     struct mt_engine *engine;
     uint32_t process;
@@ -112,11 +123,16 @@ struct mt_engine_peer {
     struct mt_reads reads;
     uint32_t writing;       /* WRITEs that have not completed */
     uint32_t sent, arrived; /* sequence of the last message */
+    bool offered;           /* a ring, or there was none left */
+    struct mt_engine_ring *ring; /* NULL: it has not sent much, nor did we */
     struct mt_engine_request *leaving, **leaving_tail;
     struct mt_rtr *rtr; /* NULL: no RTR was exchanged with it */
 };
 
-enum { MT_ENGINE_BUCKETS = 256 };
+enum {
+    MT_ENGINE_BUCKETS = 256,
+    MT_ENGINE_RINGS = 32, /* that a process polls, at most */
+};
 
 /* Which events the thread waits for. */
 enum mt_waiting {
@@ -130,6 +146,9 @@ struct mt_engine {
     uint32_t lock; /* 0 free; pairs: mt_engine_lock / mt_engine_unlock */
     bool forgotten;
     bool reads, writes; /* the devices have them */
+    uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
+    struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
+    uint32_t ring_count, ring_turn;
     uint32_t process, processes;
     struct mt_engine_peer *peers; /* by process; peers[process] is not used */
     struct mt_engine_peer **by_qp; /* hash by number of queue pair */
@@ -273,6 +292,41 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
                              const struct mt_wire *head,
                              const struct mt_wire_rest *rest);
 
+/* ---- rings (ring.c) ---- */
+
+/* An EAGER message that is not synchronous, by the ring of its peer. MT_EAGAIN:
+ * not by it. */
+enum mt_status mt_ring_send(struct mt_engine_peer *peer,
+                            const struct mt_engine_request *request);
+/* What a peer is to be told of rings, and what of a message waits for room.
+ * False: not now, and no other message may leave before it. */
+bool mt_ring_flush(struct mt_engine_peer *peer);
+/* True: the device still has something of it. */
+bool mt_ring_busy(struct mt_engine_peer *peer);
+/* The peer has sent much: it may write, if it likes. */
+void mt_ring_offer(struct mt_engine_peer *peer);
+/* Its RING or WORD came. */
+enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
+                               const struct mt_wire_message *message);
+enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
+                                const struct mt_wire_message *message);
+/* Messages that lie in the ring and are in their turn. True: there were some. */
+bool mt_ring_take(struct mt_engine_ring *ring);
+void mt_ring_free(struct mt_engine_peer *peer);
+
+/* The messages of all rings. */
+MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
+{
+    bool moved = false;
+    for (uint32_t i = 0; i < engine->ring_count; i++) {
+        struct mt_engine_ring *ring = engine->rings[i];
+        if (mt_path_ring_waits(&ring->in)) {
+            moved = mt_ring_take(ring) || moved;
+        }
+    }
+    return moved;
+}
+
 /* ---- transfers (transfer.c) ---- */
 
 /* NULL: no memory. */
@@ -348,6 +402,9 @@ bool mt_engine_round(struct mt_engine *engine);
  * no memory. */
 enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
                          uint32_t count);
+/* One that lies in its ring. MT_EAGAIN: another one comes before it. */
+enum mt_status mt_arrive_ring(struct mt_engine_peer *peer, const void *bytes,
+                              uint32_t count);
 /* A message that no receive was posted for (receive.c), with room for so much
  * payload; NULL: no memory. */
 struct mt_engine_message *

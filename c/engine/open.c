@@ -12,6 +12,7 @@ enum {
     MT_SLOT_MOST = 1 << 19,
     MT_READS = 16,
     MT_WRITES = 16,
+    MT_RING_WORKS = 128, /* two for each message */
 };
 
 /* What all processes must agree on. */
@@ -21,6 +22,7 @@ struct mt_engine_hello {
     uint64_t eager_limit;
     uint32_t rendezvous;
     uint16_t reads, writes; /* whether its device has them */
+    uint64_t ring_bytes;    /* 0: it cannot */
 };
 
 static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
@@ -52,8 +54,8 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
     return MT_OK;
 }
 
-/* status: of this process. The verdict on all. READs and WRITEs are used if all
- * have them. */
+/* status: of this process. The verdict on all. READs, WRITEs and rings are used if
+ * all have them. */
 static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
 {
     const struct mt_engine_options *o = &engine->o;
@@ -62,7 +64,8 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                    .eager_limit = o->eager_limit,
                                    .rendezvous = o->rendezvous,
                                    .reads = engine->reads,
-                                   .writes = engine->writes};
+                                   .writes = engine->writes,
+                                   .ring_bytes = engine->ring_bytes};
     struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
     if (all == NULL) {
         return MT_ENOMEM;
@@ -72,6 +75,9 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
         status = mt_hello_judge(o, &mine, &all[i], i);
         engine->reads = engine->reads && all[i].reads != 0;
         engine->writes = engine->writes && all[i].writes != 0;
+        engine->ring_bytes = engine->ring_bytes < all[i].ring_bytes
+                                 ? engine->ring_bytes
+                                 : all[i].ring_bytes;
     }
     free(all);
     return status;
@@ -104,7 +110,22 @@ static uint32_t mt_reads_at_once(const struct mt_engine *engine)
 
 static uint32_t mt_send_depth(const struct mt_engine *engine)
 {
-    return mt_window(engine) + mt_reads_at_once(engine) + MT_WRITES;
+    return mt_window(engine) + mt_reads_at_once(engine) + MT_WRITES +
+           (engine->ring_bytes > 0 ? MT_RING_WORKS : 0);
+}
+
+/* Memory is polled where a flag behind a message is seen behind it. */
+static uint64_t mt_ring_size(const struct mt_engine *engine)
+{
+    const struct mt_fabric_caps *caps = engine->rails.rails[0].caps;
+    uint64_t bytes = engine->o.ring_bytes < MT_PATH_RING_MOST
+                         ? engine->o.ring_bytes
+                         : MT_PATH_RING_MOST;
+    bytes = bytes / MT_PATH_RING_LINE * MT_PATH_RING_LINE;
+    return (caps->notify & MT_FABRIC_NOTIFY_FLAG_WRITE) != 0 &&
+                   engine->writes && mt_path_ring_right(bytes)
+               ? bytes
+               : 0;
 }
 
 static enum mt_status mt_device_open(struct mt_engine *engine)
@@ -135,6 +156,7 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
     engine->reads = (rail->caps->rc_operations & MT_FABRIC_READ) != 0 &&
                     rail->caps->max_reads > 0;
     engine->writes = (rail->caps->rc_operations & MT_FABRIC_WRITE) != 0;
+    engine->ring_bytes = mt_ring_size(engine);
     engine->max_work = rail->caps->max_message < UINT32_C(1) << 30
                            ? rail->caps->max_message
                            : UINT32_C(1) << 30;
@@ -255,6 +277,7 @@ static void mt_engine_free(struct mt_engine *engine)
         mt_mesh_destroy(&engine->mesh);
     }
     for (uint32_t i = 0; engine->peers != NULL && i < engine->processes; i++) {
+        mt_ring_free(&engine->peers[i]);
         mt_credits_close(&engine->peers[i].credits);
         free(engine->peers[i].rtr);
     }

@@ -3,7 +3,11 @@
 
 #include <sched.h>
 
-enum { MT_POLL = 16, MT_SPINS = 100 };
+enum {
+    MT_POLL = 16,
+    MT_SPINS = 100,
+    MT_RING_TURNS = 8, /* rounds in which rings alone may be looked at */
+};
 
 void mt_engine_lock_slow(struct mt_engine *engine)
 {
@@ -42,6 +46,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
     mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that but
                                   * by READs, which complete */
     mt_peer_busy(peer);
+    if (peer->ring != NULL) {
+        peer->ring->out.owes = false;
+    }
     while (peer->leaving != NULL) {
         struct mt_engine_request *r = peer->leaving;
         mt_leave_remove(r);
@@ -69,6 +76,7 @@ static bool mt_peer_serve(struct mt_engine_peer *peer)
     left = left || peer->writing > 0 ||
            peer->reads.tokens < peer->reads.limit ||
            peer->reads.first != NULL || mt_credits_sending(&peer->credits);
+    left = mt_ring_busy(peer) || left;
     if (!peer->ended && mt_credits_owing(&peer->credits)) {
         mt_credits_flush(&peer->credits);
         left = true; /* what went has to complete */
@@ -112,6 +120,9 @@ static void mt_mail(struct mt_engine_peer *peer,
             status = mt_credits_release(&peer->credits, &m);
         }
     }
+    if (mt_unlikely(!peer->offered) && !peer->ended) {
+        mt_ring_offer(peer);
+    }
     if (status != MT_OK && status != MT_EAGAIN) {
         mt_peer_end(peer);
     } else if (mt_credits_sending(&peer->credits) ||
@@ -129,6 +140,20 @@ static struct mt_engine_peer *mt_peer_of(const struct mt_engine *engine,
         if (mt_likely(peer == NULL || mt_fabric_qp_number(peer->qp) == qp)) {
             return peer;
         }
+    }
+}
+
+static void mt_ring_completion(struct mt_engine_peer *peer,
+                               const struct mt_fabric_completion *c)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    enum mt_path_kind kind = mt_path_kind(c->id);
+    enum mt_status status =
+        kind == MT_PATH_RING        ? mt_path_ring_written(&ring->out, c)
+        : kind == MT_PATH_RING_TOLD ? mt_path_ring_told(&ring->in, c)
+                                    : c->status;
+    if (mt_unlikely(status != MT_OK)) {
+        mt_peer_end(peer);
     }
 }
 
@@ -156,6 +181,11 @@ static void mt_completion(struct mt_engine *engine,
             mt_peer_end(peer);
         }
         break;
+    case MT_PATH_RING:
+    case MT_PATH_RING_DATA: /* it failed, and so will the flag */
+    case MT_PATH_RING_TOLD:
+        mt_ring_completion(peer, c);
+        break;
     default: /* a WRITE */
         mt_transfer_written(
             (struct mt_engine_transfer *)(uintptr_t)mt_path_value(c->id),
@@ -180,7 +210,10 @@ static bool mt_poll(struct mt_engine *engine, struct mt_fabric_cq *cq)
 bool mt_engine_round(struct mt_engine *engine)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
-    bool moved = mt_poll(engine, rail->receive_cq);
+    bool moved = mt_rings_poll(engine);
+    if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
+        moved = mt_poll(engine, rail->receive_cq) || moved;
+    }
     if (engine->busy != NULL) {
         /* what only sends completes there */
         moved = mt_poll(engine, rail->send_cq) || moved;

@@ -85,7 +85,8 @@ static uint64_t mt_leave_payload(const struct mt_engine_peer *peer,
     return left < most ? left : most;
 }
 
-static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
+/* By SEND, for a credit. */
+static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
                                     const struct mt_engine_request *r,
                                     uint64_t *payload_p)
 {
@@ -144,6 +145,19 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
         mt_peer_busy(peer);
     }
     return status;
+}
+
+static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
+                                    const struct mt_engine_request *r,
+                                    uint64_t *payload_p)
+{
+    enum mt_status status = MT_EAGAIN;
+    if (peer->ring != NULL && r->state == MT_REQUEST_EAGER &&
+        r->transfer == NULL) {
+        *payload_p = r->buffer.bytes;
+        status = mt_ring_send(peer, r);
+    }
+    return status == MT_EAGAIN ? mt_leave_mail(peer, r, payload_p) : status;
 }
 
 /* Not before its WRITEs have completed. */
@@ -272,16 +286,36 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
 
 bool mt_leave_flush(struct mt_engine_peer *peer)
 {
-    while (peer->leaving != NULL) {
-        if (!mt_leave_one(peer)) {
+    do {
+        if (!mt_ring_flush(peer)) {
             return false;
         }
+        if (peer->leaving == NULL) {
+            return true;
+        }
+    } while (mt_leave_one(peer));
+    return false;
+}
+
+/* The only one that leaves, and at once. */
+static bool mt_leave_now(struct mt_engine_peer *peer,
+                         struct mt_engine_request *r)
+{
+    uint64_t payload;
+    if (peer->leaving != NULL || r->state != MT_REQUEST_EAGER ||
+        !mt_ring_flush(peer) || peer->ended ||
+        mt_leave_post(peer, r, &payload) != MT_OK) {
+        return false;
     }
+    mt_leave_went(r, payload);
     return true;
 }
 
 void mt_leave(struct mt_engine_peer *peer, struct mt_engine_request *r)
 {
+    if (mt_likely(mt_leave_now(peer, r))) {
+        return;
+    }
     bool first = peer->leaving == NULL;
     if (mt_unlikely(peer->ended)) {
         mt_request_end(r, r->state == MT_REQUEST_DONE ? r->status : MT_EPEER);

@@ -25,7 +25,10 @@ enum mt_wire_kind {
     MT_WIRE_FILLED,    /* a message: it is written where an RTR wants it */
     MT_WIRE_REVOKE,    /* RTRs so far are not to be used any more */
     MT_WIRE_REVOKED,   /* they are not */
+    MT_WIRE_RING,      /* write short messages here */
+    MT_WIRE_WORD,      /* and how much of it was read, here */
     MT_WIRE_KINDS,
+    MT_WIRE_TOKEN = MT_WIRE_KINDS, /* in a ring: EAGER, its header is known */
 };
 
 enum mt_wire_flag {
@@ -39,12 +42,12 @@ enum mt_wire_flag {
 struct mt_wire {
     uint8_t kind;
     uint8_t flags;
-    uint16_t reserved;
+    uint16_t entry;    /* in a ring: of the cache, to keep it in; else 0 */
     uint32_t sequence; /* of all messages to this process, from 1 */
     uint32_t context;
     uint32_t source; /* rank of the sender there */
     int32_t tag;
-    uint32_t rkey; /* RTS, CTS, RTR */
+    uint32_t rkey; /* RTS, CTS, RTR, RING, WORD */
 };
 
 /* The others go on with this; what a kind has no use for is 0. */
@@ -56,13 +59,34 @@ struct mt_wire_rest {
                        * RTR: last sequence that was seen, and in the lower
                        * half how many receives are ahead */
     uint64_t bytes;   /* RTS, FILLED: of payload; PULL, CTS: how much is
-                       * wanted; RTR: how much fits */
-    uint64_t address; /* RTS, CTS, RTR: where it is, where it goes */
+                       * wanted; RTR: how much fits; RING: its size */
+    uint64_t address; /* RTS, CTS, RTR: where it is, where it goes; RING,
+                       * WORD */
 };
 
 enum {
     MT_WIRE_LONG_BYTES =
         sizeof(struct mt_wire) + sizeof(struct mt_wire_rest),
+};
+
+/* In place of struct mt_wire, sequence at the same place. */
+struct mt_wire_token {
+    uint8_t kind;
+    uint8_t entry;
+    uint16_t reserved;
+    uint32_t sequence;
+};
+
+_Static_assert(offsetof(struct mt_wire, sequence) ==
+                   offsetof(struct mt_wire_token, sequence),
+               "whoever looks only for the sequence need not know which");
+
+/* Headers of EAGER messages that went through a ring, the same at both ends: a
+ * ring keeps their order. A message whose header is there, but for the
+ * sequence, has a token in its place. */
+enum { MT_WIRE_ENTRIES = 16 };
+struct mt_wire_cache {
+    struct mt_wire entries[MT_WIRE_ENTRIES]; /* kind 0: none */
 };
 
 /* A message, taken apart. */
@@ -80,8 +104,22 @@ MT_INLINE bool mt_wire_long(unsigned kind, unsigned flags)
     return kind != MT_WIRE_EAGER || (flags & MT_WIRE_SYNCHRONOUS) != 0;
 }
 
+/* Puts what stands for a header where a message begins in a ring. Returns how
+ * many bytes it has. mt_wire_keep once it is sent. */
+uint32_t mt_wire_shorten(const struct mt_wire_cache *cache,
+                         struct mt_wire *head, void *place);
+MT_INLINE void mt_wire_keep(struct mt_wire_cache *cache,
+                            const struct mt_wire *head)
+{
+    cache->entries[head->entry] = *head;
+}
+
 /* MT_EPEER: not a message of ours. bytes need not be aligned. */
 enum mt_status mt_wire_parse(const void *bytes, uint32_t count,
                              struct mt_wire_message *message_p);
+/* The same of a message in a ring, which changes the cache. */
+enum mt_status mt_wire_parse_ring(const void *bytes, uint32_t count,
+                                  struct mt_wire_cache *cache,
+                                  struct mt_wire_message *message_p);
 
 #endif

@@ -72,6 +72,8 @@ struct mt_engine_options {
     struct mt_fabric_options fabric;
     struct mt_fabric_wireup wireup; /* rank and size: of processes */
     uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
+    uint64_t ring_bytes;  /* memory for short messages of a peer that sends much,
+                           * which it writes there; 0: all go by SEND */
     enum mt_engine_rendezvous rendezvous;
     /* Of MT_ENGINE_RTR: per cent of what a receiver asks for that must be of
      * use, or it stops asking; and how many are counted before that. */
@@ -178,6 +180,7 @@ uint32_t mt_engine_obligations(const struct mt_engine *engine);
 
 struct mt_engine_counts {
     uint64_t eager_messages, eager_bytes;
+    uint64_t ring_messages; /* of these, written into a ring */
     uint64_t rendezvous_messages, rendezvous_bytes;
     uint64_t unexpected_messages, unexpected_bytes; /* at arrival */
     uint64_t copied_bytes; /* by the engine, the provider's copies not counted */

@@ -6,6 +6,7 @@
  *   put.h      data with a sequence flag behind it
  *   reads.h    READs that wait for a token
  *   credits.h  messages that never exceed the receives posted for them
+ *   ring.h     messages by WRITE into a ring that the peer polls
  *   rails.h    ports chosen by name
  *   stripe.h   one message over several rails
  *   mesh.h     a queue pair to every rank
@@ -35,6 +36,10 @@ enum mt_path_kind {
     MT_PATH_MAIL,    /* a receive of credits.h */
     MT_PATH_LETTER,  /* a datagram of mail.h */
     MT_PATH_LETTER_IN,
+    MT_PATH_RING, /* the flag of a message of ring.h: the message is done */
+    MT_PATH_RING_DATA, /* the message: seen only when it failed; the flag follows
+                        */
+    MT_PATH_RING_TOLD, /* room in a ring was given back */
 };
 
 /* The value has 56 bits: a counter, or a pointer of user space. */

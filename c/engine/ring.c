@@ -1,0 +1,214 @@
+/* ring.c: short messages by WRITE (paths/ring.h). A process that a peer has sent
+ * many messages offers it a ring, as long as it has some left to offer; the peer
+ * answers where it wants to know how much of it was read, and from then on writes
+ * what is eager and not synchronous, if there is room: everything else, and what
+ * finds none, goes by SEND.
+ *
+ * Nobody is woken by a WRITE. So what a process has to answer goes by SEND, and
+ * who has filled a ring and goes on by SEND wakes whoever has to empty it. */
+#include "inside.h"
+
+#include <stdlib.h>
+
+enum { MT_RING_AFTER = 32, MT_RING_AT_ONCE = 64 };
+
+/* That of a peer, made when it is first needed; NULL: no memory. */
+static struct mt_engine_ring *mt_ring_of(struct mt_engine_peer *peer)
+{
+    if (peer->ring == NULL) {
+        peer->ring = calloc(1, sizeof(*peer->ring));
+        if (peer->ring != NULL) {
+            peer->ring->peer = peer;
+        }
+    }
+    return peer->ring;
+}
+
+void mt_ring_free(struct mt_engine_peer *peer)
+{
+    if (peer->ring != NULL) {
+        mt_path_ring_writer_close(&peer->ring->out);
+        mt_path_ring_reader_close(&peer->ring->in);
+        free(peer->ring);
+        peer->ring = NULL;
+    }
+}
+
+/* ---- offering and accepting ---- */
+
+void mt_ring_offer(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    if (peer->arrived < MT_RING_AFTER) {
+        return;
+    }
+    peer->offered = true;
+    if (engine->ring_bytes == 0 || engine->ring_count == MT_ENGINE_RINGS) {
+        return;
+    }
+    struct mt_engine_ring *ring = mt_ring_of(peer);
+    if (ring != NULL &&
+        mt_path_ring_reader_open(&ring->in, engine->pd, peer->qp,
+                                 engine->ring_bytes) == MT_OK) {
+        engine->rings[engine->ring_count++] = ring;
+        ring->offers = true;
+        mt_peer_busy(peer);
+    }
+}
+
+enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
+                               const struct mt_wire_message *m)
+{
+    struct mt_engine *engine = peer->engine;
+    struct mt_engine_ring *ring = mt_ring_of(peer);
+    if (engine->ring_bytes == 0 || m->rest.bytes != engine->ring_bytes ||
+        (ring != NULL && ring->out.memory != NULL)) {
+        return MT_EPEER;
+    }
+    if (ring != NULL &&
+        mt_path_ring_writer_open(&ring->out, engine->pd, peer->qp,
+                                 m->rest.address, m->head.rkey,
+                                 m->rest.bytes) == MT_OK) {
+        ring->accepts = true;
+        mt_peer_busy(peer);
+    }
+    return MT_OK; /* without memory it goes on by SEND */
+}
+
+enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
+                                const struct mt_wire_message *m)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    if (ring == NULL || ring->in.memory == NULL || ring->offers ||
+        ring->in.word_address != 0 || m->rest.address == 0) {
+        return MT_EPEER;
+    }
+    ring->in.word_address = m->rest.address;
+    ring->in.word_rkey = m->head.rkey;
+    return MT_OK;
+}
+
+/* Where something of ours lies. */
+static enum mt_status mt_ring_tell(struct mt_engine_peer *peer,
+                                   enum mt_wire_kind kind,
+                                   const struct mt_fabric_mr *mr,
+                                   uint64_t bytes)
+{
+    struct {
+        struct mt_wire head;
+        struct mt_wire_rest rest;
+    } message = {.head = {.kind = (uint8_t)kind,
+                          .sequence = peer->sent + 1,
+                          .rkey = mr->rkey},
+                 .rest = {.bytes = bytes, .address = (uintptr_t)mr->address}};
+    enum mt_status status =
+        mt_credits_send(&peer->credits, &message, sizeof(message));
+    if (status == MT_OK) {
+        peer->sent++;
+    }
+    return status;
+}
+
+static enum mt_status mt_ring_flush_slow(struct mt_engine_ring *ring)
+{
+    enum mt_status status = mt_path_ring_flush(&ring->out);
+    if (ring->offers && status == MT_OK) {
+        status = mt_ring_tell(ring->peer, MT_WIRE_RING, ring->in.memory,
+                              ring->in.bytes);
+        ring->offers = status != MT_OK;
+    }
+    if (ring->accepts && status == MT_OK) {
+        status = mt_ring_tell(ring->peer, MT_WIRE_WORD, ring->out.memory, 0);
+        ring->accepts = status != MT_OK;
+    }
+    return status;
+}
+
+bool mt_ring_flush(struct mt_engine_peer *peer)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    if (mt_likely(ring == NULL ||
+                  (!ring->out.owes && !ring->offers && !ring->accepts)) ||
+        peer->ended) {
+        return true;
+    }
+    enum mt_status status = mt_ring_flush_slow(ring);
+    if (status != MT_OK && status != MT_EAGAIN) {
+        mt_peer_end(peer);
+    }
+    return status != MT_EAGAIN;
+}
+
+bool mt_ring_busy(struct mt_engine_peer *peer)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    if (ring == NULL) {
+        return false;
+    }
+    if (!peer->ended && ring->in.memory != NULL &&
+        mt_path_ring_owing(&ring->in)) {
+        mt_path_ring_tell(&ring->in);
+    }
+    return mt_path_ring_writing(&ring->out) || ring->in.telling;
+}
+
+/* ---- messages ---- */
+
+enum mt_status mt_ring_send(struct mt_engine_peer *peer,
+                            const struct mt_engine_request *r)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    uint64_t payload = r->buffer.bytes;
+    char *at = ring->out.memory != NULL && !ring->accepts
+                   ? mt_path_ring_reserve(&ring->out,
+                                          sizeof(struct mt_wire) + payload)
+                   : NULL;
+    if (at == NULL) {
+        return MT_EAGAIN;
+    }
+    struct mt_wire head = {.kind = MT_WIRE_EAGER,
+                           .sequence = peer->sent + 1,
+                           .context = r->context->id,
+                           .source = r->context->rank,
+                           .tag = r->want_tag};
+    uint32_t header = mt_wire_shorten(&ring->sent, &head, at);
+    mt_layout_pack(&r->buffer, 0, at + header, payload);
+    enum mt_status status =
+        mt_path_ring_commit(&ring->out, header + payload);
+    if (status == MT_OK) {
+        if (header == sizeof(head)) {
+            mt_wire_keep(&ring->sent, &head);
+        }
+        peer->sent++;
+        peer->engine->counts.ring_messages++;
+        mt_peer_busy(peer); /* until it has completed */
+    }
+    return status;
+}
+
+bool mt_ring_take(struct mt_engine_ring *ring)
+{
+    struct mt_engine_peer *peer = ring->peer;
+    bool moved = false;
+    for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended; n++) {
+        const void *at;
+        uint32_t bytes;
+        enum mt_status status = mt_path_ring_peek(&ring->in, &at, &bytes);
+        if (status == MT_OK) {
+            status = mt_arrive_ring(peer, at, bytes);
+        }
+        if (status == MT_EAGAIN) {
+            break;
+        }
+        if (status != MT_OK) {
+            mt_peer_end(peer);
+            break;
+        }
+        mt_path_ring_drop(&ring->in, bytes);
+        moved = true;
+    }
+    if (mt_unlikely(mt_path_ring_owing(&ring->in))) {
+        mt_peer_busy(peer); /* which tells it */
+    }
+    return moved;
+}

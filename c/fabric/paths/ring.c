@@ -1,0 +1,237 @@
+/* ring.c: see ring.h. */
+#include "ring.h"
+
+#include <string.h>
+
+/* The lower half of a flag is the length of the message; the upper is never
+ * zero. */
+#define MT_FLAG_HERE (UINT64_C(1) << 32)
+#define MT_FLAG_SKIP (UINT64_C(2) << 32) /* the rest of the ring is empty */
+
+/* ---- writing ---- */
+
+enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
+                                        struct mt_fabric_pd *pd,
+                                        struct mt_fabric_qp *qp,
+                                        uint64_t remote_address, uint32_t rkey,
+                                        uint64_t bytes)
+{
+    if (!mt_path_ring_right(bytes)) {
+        return MT_EINVAL;
+    }
+    *w = (struct mt_path_ring_writer){.qp = qp,
+                                      .bytes = bytes,
+                                      .remote_address = remote_address,
+                                      .rkey = rkey};
+    enum mt_status status = mt_fabric_mr_allocate(
+        pd, MT_PATH_RING_LINE + bytes,
+        MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &w->memory);
+    if (status != MT_OK) {
+        w->memory = NULL;
+        return status;
+    }
+    w->copy = (char *)w->memory->address + MT_PATH_RING_LINE;
+    return MT_OK;
+}
+
+void mt_path_ring_writer_close(struct mt_path_ring_writer *w)
+{
+    if (w->memory != NULL) {
+        mt_fabric_mr_destroy(w->memory);
+    }
+    w->memory = NULL;
+}
+
+/* What lies in the copy, to where it belongs in the ring. */
+static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t skip,
+                                   uint64_t bytes, enum mt_path_kind kind,
+                                   uint32_t flags)
+{
+    struct mt_fabric_piece piece = {.address = w->copy + w->at + skip,
+                                    .bytes = (uint32_t)bytes,
+                                    .lkey = w->memory->lkey};
+    struct mt_fabric_send work = {.id = mt_path_id(kind, 0),
+                                  .opcode = MT_FABRIC_WRITE,
+                                  .flags = flags,
+                                  .piece_count = 1,
+                                  .pieces = &piece,
+                                  .remote_address = w->remote_address +
+                                                    w->at + skip,
+                                  .rkey = w->rkey};
+    return mt_fabric_post_send(w->qp, &work);
+}
+
+static void mt_write_flag(struct mt_path_ring_writer *w, uint64_t flag)
+{
+    memcpy(w->copy + w->at, &flag, sizeof(flag));
+}
+
+static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
+{
+    w->tail += bytes;
+    w->at += bytes;
+    w->at = w->at == w->bytes ? 0 : w->at;
+}
+
+enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
+{
+    if (mt_likely(!w->owes)) {
+        return MT_OK;
+    }
+    enum mt_status status = mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING,
+                                         MT_FABRIC_SIGNALED);
+    w->owes = status == MT_EAGAIN;
+    if (status == MT_OK) {
+        uint64_t flag;
+        memcpy(&flag, w->copy + w->at, sizeof(flag));
+        w->posted++;
+        mt_writer_move(w, mt_path_ring_lines((uint32_t)flag));
+    }
+    return status;
+}
+
+/* Whether so many lines are free, all of the rest of the ring among them if they
+ * do not fit there. */
+static bool mt_has_room(struct mt_path_ring_writer *w, uint64_t need)
+{
+    if (mt_unlikely(w->tail + need - w->head > w->bytes)) {
+        /* pairs with the WRITE of the reader */
+        const uint64_t *word = w->memory->address;
+        uint64_t head = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        if (head - w->head > w->tail - w->head) {
+            return false; /* nonsense */
+        }
+        w->head = head;
+    }
+    return w->tail + need - w->head <= w->bytes;
+}
+
+void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
+{
+    uint64_t lines = mt_path_ring_lines(bytes);
+    uint64_t to_end = w->bytes - w->at;
+    bool wraps = lines > to_end;
+    if (w->owes || bytes > w->bytes / 2 ||
+        !mt_has_room(w, wraps ? to_end + lines : lines)) {
+        return NULL;
+    }
+    if (mt_unlikely(wraps)) {
+        mt_write_flag(w, MT_FLAG_SKIP);
+        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING_DATA, 0) !=
+            MT_OK) {
+            return NULL;
+        }
+        mt_writer_move(w, to_end);
+    }
+    return w->copy + w->at + MT_PATH_RING_FLAG;
+}
+
+enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
+                                   uint64_t bytes)
+{
+    mt_write_flag(w, MT_FLAG_HERE | bytes);
+    enum mt_status status =
+        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, MT_PATH_RING_DATA, 0);
+    if (status != MT_OK) {
+        return status;
+    }
+    w->owes = true;
+    status = mt_path_ring_flush(w);
+    return status == MT_EAGAIN ? MT_OK : status;
+}
+
+/* ---- reading ---- */
+
+enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
+                                        struct mt_fabric_pd *pd,
+                                        struct mt_fabric_qp *qp,
+                                        uint64_t bytes)
+{
+    if (!mt_path_ring_right(bytes)) {
+        return MT_EINVAL;
+    }
+    *r = (struct mt_path_ring_reader){.qp = qp, .bytes = bytes};
+    enum mt_status status = mt_fabric_mr_allocate(
+        pd, bytes + MT_PATH_RING_LINE,
+        MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &r->memory);
+    if (status != MT_OK) {
+        r->memory = NULL;
+        return status;
+    }
+    r->ring = r->memory->address;
+    return MT_OK;
+}
+
+void mt_path_ring_reader_close(struct mt_path_ring_reader *r)
+{
+    if (r->memory != NULL) {
+        mt_fabric_mr_destroy(r->memory);
+    }
+    r->memory = NULL;
+}
+
+static void mt_reader_move(struct mt_path_ring_reader *r, uint64_t bytes)
+{
+    r->head += bytes;
+    r->at += bytes;
+    r->at = r->at == r->bytes ? 0 : r->at;
+}
+
+enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
+                                 const void **message_p, uint32_t *bytes_p)
+{
+    uint64_t *at = (uint64_t *)(r->ring + r->at);
+    uint64_t flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    if (flag == MT_FLAG_SKIP) {
+        __atomic_store_n(at, 0, __ATOMIC_RELAXED);
+        mt_reader_move(r, r->bytes - r->at);
+        at = (uint64_t *)r->ring;
+        flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+    }
+    if (flag == 0) {
+        return MT_EAGAIN;
+    }
+    uint64_t bytes = flag - MT_FLAG_HERE;
+    if (bytes > r->bytes / 2 ||
+        mt_path_ring_lines(bytes) > r->bytes - r->at) {
+        return MT_EPEER;
+    }
+    *message_p = (const char *)at + MT_PATH_RING_FLAG;
+    *bytes_p = (uint32_t)bytes;
+    return MT_OK;
+}
+
+void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes)
+{
+    uint64_t lines = mt_path_ring_lines(bytes);
+    for (uint64_t i = 0; i < lines; i += MT_PATH_RING_LINE) {
+        __atomic_store_n((uint64_t *)(r->ring + r->at + i), 0,
+                         __ATOMIC_RELAXED);
+    }
+    mt_reader_move(r, lines);
+}
+
+enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
+{
+    if (r->telling) {
+        return MT_EAGAIN;
+    }
+    uint64_t *word = (uint64_t *)(r->ring + r->bytes);
+    struct mt_fabric_piece piece = {.address = word,
+                                    .bytes = sizeof(*word),
+                                    .lkey = r->memory->lkey};
+    struct mt_fabric_send work = {.id = mt_path_id(MT_PATH_RING_TOLD, 0),
+                                  .opcode = MT_FABRIC_WRITE,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &piece,
+                                  .remote_address = r->word_address,
+                                  .rkey = r->word_rkey};
+    *word = r->head;
+    enum mt_status status = mt_fabric_post_send(r->qp, &work);
+    if (status == MT_OK) {
+        r->telling = true;
+        r->told = r->head;
+    }
+    return status;
+}

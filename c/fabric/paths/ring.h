@@ -1,0 +1,138 @@
+/* ring.h: messages by WRITE into a ring in the memory of a peer, which polls
+ * it. One side of a queue pair writes, the other reads.
+ *
+ * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that
+ * it is there and how long it is. The flag is a WRITE of its own behind the
+ * message, so it is seen after it (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is
+ * taken and no completion is made at the reader. Who reads a message zeroes the
+ * first word of each of its lines, so that what lies ahead of the writer is never
+ * taken for a flag, and then gives the room back: by a WRITE of how much it has
+ * read in all into a word of the writer's, for a quarter of the ring at once.
+ *
+ * The writer never waits for room: without any its message takes another way. */
+#ifndef MPITRACE_FABRIC_PATHS_RING_H
+#define MPITRACE_FABRIC_PATHS_RING_H
+
+#include "paths.h"
+
+enum {
+    MT_PATH_RING_LINE = 64,
+    MT_PATH_RING_FLAG = 8,
+    MT_PATH_RING_LEAST = 4096,
+    MT_PATH_RING_MOST = 64 << 20,
+};
+
+MT_INLINE bool mt_path_ring_right(uint64_t bytes)
+{
+    return bytes >= MT_PATH_RING_LEAST && bytes <= MT_PATH_RING_MOST &&
+           bytes % MT_PATH_RING_LINE == 0;
+}
+
+/* What a message of so many bytes takes. */
+MT_INLINE uint64_t mt_path_ring_lines(uint64_t bytes)
+{
+    return (bytes + MT_PATH_RING_FLAG + MT_PATH_RING_LINE - 1) /
+           MT_PATH_RING_LINE * MT_PATH_RING_LINE;
+}
+
+struct mt_path_ring_writer {
+    struct mt_fabric_qp *qp;
+    struct mt_fabric_mr *memory; /* a line with the reader's word, and what is
+                                  * to be written, as it lies in the ring */
+    char *copy;                  /* the latter */
+    uint64_t bytes;
+    uint64_t remote_address; /* of the ring */
+    uint32_t rkey;
+    uint32_t posted, completed; /* flags */
+    uint64_t tail; /* bytes written so far */
+    uint64_t at;   /* the same in the ring */
+    uint64_t head; /* read so far, as last seen */
+    bool owes;     /* the last message is posted, its flag not */
+};
+
+/* bytes: of the ring, as the reader made it. MT_ENOMEM, MT_EPERM: limits. */
+enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
+                                        struct mt_fabric_pd *pd,
+                                        struct mt_fabric_qp *qp,
+                                        uint64_t remote_address, uint32_t rkey,
+                                        uint64_t bytes);
+/* When nothing of it is posted any more. */
+void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
+
+/* Room for a message of so many bytes (aligned to 8); NULL: not now. Room that
+ * is not committed is given again. */
+void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
+/* Sends what was reserved, or the first bytes of it. MT_EAGAIN: nothing was sent.
+ * The flag may have to wait for room in the send queue (w->owes): what must not
+ * overtake the message waits for mt_path_ring_flush. */
+enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
+                                   uint64_t bytes);
+/* MT_OK: no flag is owed. */
+enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w);
+
+/* A completion of kind MT_PATH_RING: one for each message. */
+MT_INLINE enum mt_status
+mt_path_ring_written(struct mt_path_ring_writer *w,
+                     const struct mt_fabric_completion *c)
+{
+    w->completed++;
+    return c->status;
+}
+
+MT_INLINE bool mt_path_ring_writing(const struct mt_path_ring_writer *w)
+{
+    return w->owes || w->posted != w->completed;
+}
+
+struct mt_path_ring_reader {
+    struct mt_fabric_qp *qp;
+    struct mt_fabric_mr *memory; /* the ring, and a line behind it with the word
+                                  * to be written back */
+    uint64_t bytes;
+    uint64_t word_address; /* at the writer; 0: it has not said yet */
+    uint32_t word_rkey;
+    char *ring;
+    uint64_t head; /* bytes read so far */
+    uint64_t at;   /* the same in the ring */
+    uint64_t told; /* that the writer knows of, or will */
+    bool telling;  /* the WRITE of it has not completed */
+};
+
+enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
+                                        struct mt_fabric_pd *pd,
+                                        struct mt_fabric_qp *qp,
+                                        uint64_t bytes);
+void mt_path_ring_reader_close(struct mt_path_ring_reader *r);
+
+/* Whether something is there. Pairs with the WRITE of its flag. */
+MT_INLINE bool mt_path_ring_waits(const struct mt_path_ring_reader *r)
+{
+    return __atomic_load_n((const uint64_t *)(r->ring + r->at),
+                           __ATOMIC_ACQUIRE) != 0;
+}
+
+/* The oldest message. MT_EAGAIN: there is none; MT_EPEER: what is there cannot
+ * be. The writer may change it at any time. */
+enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
+                                 const void **message_p, uint32_t *bytes_p);
+
+/* Gives the oldest message back, of so many bytes. */
+void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes);
+
+/* Whether the writer should be told of room. */
+MT_INLINE bool mt_path_ring_owing(const struct mt_path_ring_reader *r)
+{
+    return r->head - r->told >= r->bytes / 4 && r->word_address != 0 &&
+           !r->telling;
+}
+/* Tells it. MT_EAGAIN: not now. */
+enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r);
+/* A completion of kind MT_PATH_RING_TOLD. */
+MT_INLINE enum mt_status mt_path_ring_told(struct mt_path_ring_reader *r,
+                                           const struct mt_fabric_completion *c)
+{
+    r->telling = false;
+    return c->status;
+}
+
+#endif
