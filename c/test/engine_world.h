@@ -307,7 +307,7 @@ static bool world_move(uint32_t from, uint32_t to)
 }
 
 /* Everything, until nothing moves any more. */
-static void world_settle(void)
+static inline void world_settle(void)
 {
     bool moved = true;
     while (moved) {
@@ -321,7 +321,7 @@ static void world_settle(void)
 
 /* A process is gone: what it had posted never happens, and others notice when
  * they reach for it. */
-static void world_die(uint32_t process)
+static inline void world_die(uint32_t process)
 {
     world.dead[process] = true;
     for (uint32_t i = 0; i < world.size; i++) {
