@@ -56,6 +56,7 @@ static uint32_t send_count, receive_count;
 static struct fate history[HISTORY];
 static uint32_t history_count;
 static struct world_options options;
+static uint32_t tags; /* of the program */
 static unsigned long long state;
 static uint64_t used, sent, silenced;
 static uint64_t asked_now; /* RTRs that were heard since it was set to 0 */
@@ -235,7 +236,7 @@ static void send_next(void)
     if (send_count == REQUESTS) {
         return;
     }
-    *s = (struct send){.from = dice(WORLD), .tag = (int32_t)dice(TAGS)};
+    *s = (struct send){.from = dice(WORLD), .tag = (int32_t)dice(tags)};
     s->to = (s->from + 1 + dice(WORLD - 1)) % WORLD;
     s->bytes = dice(5) == 0 ? dice(EAGER + 1) : EAGER + 1 + dice(MOST - EAGER);
     send_count++;
@@ -258,7 +259,7 @@ static void receive_next(uint32_t wild)
     if (receive_count == REQUESTS) {
         return;
     }
-    *r = (struct receive){.at = dice(WORLD), .tag = (int32_t)dice(TAGS)};
+    *r = (struct receive){.at = dice(WORLD), .tag = (int32_t)dice(tags)};
     r->source = (int32_t)((r->at + 1 + dice(WORLD - 1)) % WORLD);
     r->source = dice(100) < wild ? MT_ENGINE_ANY : r->source;
     r->tag = dice(100) < wild ? MT_ENGINE_ANY : r->tag;
@@ -266,6 +267,7 @@ static void receive_next(uint32_t wild)
     receive_count++;
     memset(r->memory, 0, MOST);
     struct mt_buffer b = {.address = r->memory, .bytes = r->bytes};
+    mt_engine_progress(&world.engines[r->at]); /* which may take credits */
     twin_posted(r);
     int asks = twin_asks(r);
     asked_now = 0;
@@ -343,6 +345,10 @@ static bool all_over(void)
 /* Whatever is left is received, or taken back. */
 static void finish(void)
 {
+    for (uint32_t p = 0; p < WORLD; p++) {
+        world.pds[p].full = false;
+        mt_engine_progress(&world.engines[p]);
+    }
     for (uint32_t n = 0; n < 8 && !all_over(); n++) {
         world_settle();
         look();
@@ -381,9 +387,11 @@ static void program(unsigned long long seed)
                                      .window = 6 + dice(30),
                                      .eager_limit = EAGER,
                                      .usage = dice(101),
-                                     .sample = 1 + dice(12),
+                                     .sample = 1 + dice(dice(2) == 0 ? 3 : 12),
+                                     .max_work = 16 + dice(MOST),
                                      .rendezvous = MT_ENGINE_RTR};
     send_count = receive_count = history_count = came_count = 0;
+    tags = 1 + dice(TAGS);
     world_begin(&options);
     uint32_t moves = 1 + dice(8), wild = dice(2) * dice(40);
     uint32_t cancels = dice(3), refuses = dice(3) == 0, early = dice(3);
@@ -395,6 +403,9 @@ static void program(unsigned long long seed)
             receive_next(wild);
         } else if (what < 6 + early + cancels && dice(4) == 0) {
             cancel_any();
+        } else if (what == 14 && refuses) {
+            struct mt_fabric_pd *pd = &world.pds[dice(WORLD)];
+            pd->full = !pd->full;
         } else if (what == 15 && refuses) {
             struct mt_fabric_pd *pd = &world.pds[dice(WORLD)];
             pd->refuses = !pd->refuses;

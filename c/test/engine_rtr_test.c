@@ -11,6 +11,7 @@
  *   move P>Q [COUNT]     what was posted there first
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
+ *   full P | free P      the queues of P, for WRITEs
  *   die P
  *   counts P             what became of its RTRs
  *
@@ -283,6 +284,7 @@ static bool command(const char *line)
             .eager_limit = (uint32_t)value(line, "eager=", 64),
             .usage = (uint32_t)value(line, "usage=", 80),
             .sample = (uint32_t)value(line, "sample=", 4),
+            .max_work = 4096,
             .rendezvous = MT_ENGINE_RTR};
         world_begin(&o);
         open_world = true;
@@ -325,6 +327,11 @@ static bool command(const char *line)
         world.pds[p].refuses = true;
     } else if (strcmp(verb, "accept") == 0) {
         world.pds[p].refuses = false;
+    } else if (strcmp(verb, "full") == 0) {
+        world.pds[p].full = true;
+    } else if (strcmp(verb, "free") == 0) {
+        world.pds[p].full = false;
+        mt_engine_progress(&world.engines[p]);
     } else if (strcmp(verb, "die") == 0) {
         world_die(p);
     } else if (strcmp(verb, "counts") == 0) {

@@ -41,6 +41,7 @@ struct mt_fabric_cq {
 
 struct mt_fabric_pd {
     bool refuses; /* to register memory */
+    bool full;    /* no WRITE finds room in a queue */
 };
 
 struct world_memory {
@@ -51,6 +52,7 @@ struct world_memory {
 
 struct world_options {
     uint32_t processes, window, eager_limit, usage, sample;
+    uint64_t max_work; /* bytes of a READ or WRITE */
     enum mt_engine_rendezvous rendezvous;
 };
 
@@ -108,7 +110,8 @@ static enum mt_status world_post_send(struct mt_fabric_qp *qp,
                                                      .qp = 1 + qp->to});
         return MT_OK;
     }
-    if (qp->last - qp->first == WORLD_WIRE) {
+    if (qp->last - qp->first == WORLD_WIRE ||
+        (work->opcode == MT_FABRIC_WRITE && world.pds[qp->at].full)) {
         return MT_EAGAIN;
     }
     uint32_t place = qp->last++ % WORLD_WIRE;
@@ -350,7 +353,7 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
     e->by_qp = world.by_qp[p];
     e->by_qp_mask = 7;
     e->reads = e->writes = true;
-    e->max_work = 4096;
+    e->max_work = o->max_work;
     e->pd = &world.pds[p];
     e->rails.rails[0].send_cq = &world.cqs[p][0];
     e->rails.rails[0].receive_cq = &world.cqs[p][1];
