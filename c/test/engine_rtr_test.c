@@ -1,0 +1,448 @@
+/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/usage.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
+/* Receives that ask first, rule by rule: each testdata/rtr/NAME.txt is a story of
+ * simulated processes with what they say to each other, in an order that the
+ * story decides. Commands stand above ----, what happens below. With the argument
+ * -rewrite the files are written anew, and the difference is to be reviewed.
+ *
+ *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4]
+ *   receive P NAME from=Q|any tag=T|any bytes=N [spread]
+ *   send P NAME to=Q tag=T bytes=N [synchronous]
+ *   cancel P NAME
+ *   move P>Q [COUNT]     what was posted there first
+ *   settle               everything, until nothing is posted any more
+ *   refuse P | accept P  registration of memory
+ *   full P | free P      the queues of P, for WRITEs
+ *   die P
+ *   counts P             what became of its RTRs
+ *
+ * Each line of output begins with a process: what it posts, or what of it ends.
+ * When a receive has ended its buffer is used for something else at once, which
+ * nobody may write over. */
+#include "engine_world.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdarg.h>
+
+enum { NAMES = 64, OUTPUT = 1 << 16, LATER = 0xaa };
+
+struct named {
+    char name[16];
+    struct mt_engine_request request;
+    struct mt_layout layout;
+    uint32_t process;
+    uint64_t bytes;
+    unsigned char *memory; /* as it is laid out */
+    bool receive, over, spread;
+};
+
+static struct named names[NAMES];
+static uint32_t name_count;
+static char output[OUTPUT];
+static size_t output_bytes;
+static bool open_world;
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    output_bytes += (size_t)vsnprintf(output + output_bytes,
+                                      OUTPUT - output_bytes, format, arguments);
+    va_end(arguments);
+    if (output_bytes >= OUTPUT) {
+        printf("too much output\n");
+        exit(1);
+    }
+}
+
+/* ---- what is said ---- */
+
+/* Whose memory is there. */
+static const char *name_at(uint64_t address)
+{
+    for (uint32_t i = 0; i < name_count; i++) {
+        uint64_t at = (uintptr_t)names[i].memory;
+        if (address >= at && address < at + 2 * names[i].bytes + 1) {
+            return names[i].name;
+        }
+    }
+    return "a copy";
+}
+
+static void world_heard(uint32_t from, uint32_t to,
+                        const struct mt_fabric_send *work,
+                        const struct mt_wire_message *m)
+{
+    static const char *const kinds[] = {
+        "",    "EAGER", "RTS", "DONE",   "PULL",   "FRAGMENT",
+        "CTS", "FIN",   "RTR", "FILLED", "REVOKE", "REVOKED"};
+    if (m == NULL) {
+        bool writes = work->opcode == MT_FABRIC_WRITE;
+        say("%u>%u: %s %u bytes %s %s\n", from, to, writes ? "WRITE" : "READ",
+            work->pieces[0].bytes, writes ? "to" : "of",
+            name_at(work->remote_address));
+        return;
+    }
+    say("%u>%u: %s", from, to, kinds[m->head.kind]);
+    if (m->head.kind == MT_WIRE_EAGER || m->head.kind == MT_WIRE_RTS ||
+        m->head.kind == MT_WIRE_RTR) {
+        say(" tag %d", m->head.tag);
+    }
+    if (m->rest.bytes > 0) {
+        say(" %u bytes", (unsigned)m->rest.bytes);
+    }
+    if (m->head.kind == MT_WIRE_RTR) {
+        say(" to %s, %u ahead", name_at(m->rest.address),
+            (unsigned)(uint32_t)m->rest.answer);
+    }
+    say("\n");
+}
+
+static void world_came(uint32_t from, uint32_t to,
+                       const struct mt_wire_message *m)
+{
+    (void)from, (void)to, (void)m;
+}
+
+/* ---- requests ---- */
+
+/* Two of three bytes. */
+static const struct mt_block two_of_three[] = {{0, 2}};
+
+static unsigned char *byte_of(const struct named *n, uint64_t i)
+{
+    return n->memory + (n->spread ? i / 2 * 3 + i % 2 : i);
+}
+
+static uint64_t memory_bytes(const struct named *n)
+{
+    return n->spread ? (n->bytes + 1) / 2 * 3 : n->bytes;
+}
+
+static unsigned char content_of(const struct named *send, uint64_t i)
+{
+    return (unsigned char)((send - names) * 31 + (int)(i * 7) + 1);
+}
+
+static const char *whose(const struct named *receive, uint64_t bytes)
+{
+    for (uint32_t k = 0; k < name_count; k++) {
+        uint64_t i = 0;
+        while (!names[k].receive && i < bytes &&
+               *byte_of(receive, i) == content_of(&names[k], i)) {
+            i++;
+        }
+        if (!names[k].receive && i == bytes) {
+            return names[k].name;
+        }
+    }
+    return "NOBODY";
+}
+
+static void look(void)
+{
+    for (uint32_t k = 0; k < name_count; k++) {
+        struct named *n = &names[k];
+        const struct mt_engine_request *r = &n->request;
+        if (n->over || !mt_engine_done(r) || world.dead[n->process]) {
+            continue;
+        }
+        n->over = true;
+        say("%u: %s ", n->process, n->name);
+        if (r->cancelled) {
+            say("is cancelled\n");
+        } else if (r->status == MT_EPEER) {
+            say("ends: the peer is gone\n");
+        } else if (!n->receive) {
+            say("is sent\n");
+        } else {
+            say("has %s, %u bytes of %d%s\n", whose(n, r->bytes),
+                (unsigned)r->bytes, r->source,
+                r->status == MT_ETRUNCATED ? ", truncated" : "");
+        }
+        memset(n->memory, n->receive ? LATER : 0, memory_bytes(n));
+    }
+}
+
+static struct named *name_new(uint32_t process, const char *name, uint64_t bytes,
+                              bool receive, bool spread)
+{
+    if (name_count == NAMES) {
+        printf("too many names\n");
+        exit(1);
+    }
+    struct named *n = &names[name_count++];
+    *n = (struct named){.process = process,
+                        .bytes = bytes,
+                        .receive = receive,
+                        .spread = spread};
+    n->layout = (struct mt_layout){
+        .blocks = two_of_three, .block_count = 1, .extent = 3, .size = 2};
+    snprintf(n->name, sizeof(n->name), "%s", name);
+    n->memory = calloc(1, 2 * bytes + 1);
+    return n;
+}
+
+static struct mt_buffer buffer_of(const struct named *n)
+{
+    return (struct mt_buffer){.address = n->memory,
+                              .layout = n->spread ? &n->layout : NULL,
+                              .bytes = n->bytes};
+}
+
+/* ---- commands ---- */
+
+static const char *find(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at != NULL ? at + strlen(key) : NULL;
+}
+
+/* KEY=NUMBER; any is MT_ENGINE_ANY. */
+static int value(const char *line, const char *key, int otherwise)
+{
+    const char *at = find(line, key);
+    return at == NULL         ? otherwise
+           : strncmp(at, "any", 3) == 0 ? MT_ENGINE_ANY
+                                        : atoi(at);
+}
+
+static void close_world(void)
+{
+    if (!open_world) {
+        return;
+    }
+    for (uint32_t k = 0; k < name_count; k++) {
+        if (!names[k].over && !world.dead[names[k].process]) {
+            say("%u: %s is not done\n", names[k].process, names[k].name);
+            check_failures++;
+        }
+        for (uint64_t i = 0; names[k].over && names[k].receive &&
+                             i < memory_bytes(&names[k]);
+             i++) {
+            if (names[k].memory[i] != LATER) {
+                say("%u: %s was written when it was over\n", names[k].process,
+                    names[k].name);
+                check_failures++;
+                break;
+            }
+        }
+    }
+    world_end();
+    for (uint32_t k = 0; k < name_count; k++) {
+        free(names[k].memory);
+    }
+    name_count = 0;
+    open_world = false;
+}
+
+static void counts(uint32_t process)
+{
+    const struct mt_engine_counts *c = &world.engines[process].counts;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {{"sent", c->rtr_sent},
+               {"used", c->rtr_used},
+               {"crossed", c->rtr_crossed},
+               {"mispredicted", c->rtr_mispredicted},
+               {"revoked", c->rtr_revoked},
+               {"suspended", c->rtr_suspended},
+               {"resumed", c->rtr_resumed},
+               {"extra bytes", c->rtr_extra_bytes}};
+    say("%u:", process);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        if (all[i].value > 0) {
+            say(" %s %u", all[i].name, (unsigned)all[i].value);
+        }
+    }
+    say("\n");
+}
+
+static struct named *named(const char *name)
+{
+    for (uint32_t k = 0; k < name_count; k++) {
+        if (strcmp(names[k].name, name) == 0) {
+            return &names[k];
+        }
+    }
+    return NULL;
+}
+
+static bool command(const char *line)
+{
+    char verb[16] = "", name[16] = "";
+    unsigned p = 0, q = 0, count = 1;
+    sscanf(line, "%15s %u %15s", verb, &p, name);
+    if (strcmp(verb, "world") == 0) {
+        close_world();
+        struct world_options o = {
+            .processes = (uint32_t)value(line, "processes=", 2),
+            .window = (uint32_t)value(line, "window=", 16),
+            .eager_limit = (uint32_t)value(line, "eager=", 64),
+            .usage = (uint32_t)value(line, "usage=", 80),
+            .sample = (uint32_t)value(line, "sample=", 4),
+            .max_work = 4096,
+            .rendezvous = MT_ENGINE_RTR};
+        world_begin(&o);
+        open_world = true;
+    } else if (!open_world || p >= world.size) {
+        return false;
+    } else if (strcmp(verb, "receive") == 0) {
+        struct named *n =
+            name_new(p, name, (uint64_t)value(line, "bytes=", 0), true,
+                     find(line, " spread") != NULL);
+        struct mt_buffer b = buffer_of(n);
+        CHECK_EQ(mt_engine_receive(world.contexts[p], &n->request,
+                                   value(line, "from=", 0),
+                                   value(line, "tag=", 0), &b),
+                 MT_OK);
+    } else if (strcmp(verb, "send") == 0) {
+        struct named *n = name_new(
+            p, name, (uint64_t)value(line, "bytes=", 0), false, false);
+        for (uint64_t i = 0; i < n->bytes; i++) {
+            *byte_of(n, i) = content_of(n, i);
+        }
+        struct mt_buffer b = buffer_of(n);
+        CHECK_EQ(mt_engine_send(world.contexts[p], &n->request,
+                                value(line, "to=", 0), value(line, "tag=", 0),
+                                find(line, "synchronous") != NULL
+                                    ? MT_ENGINE_SYNCHRONOUS
+                                    : MT_ENGINE_STANDARD,
+                                &b),
+                 MT_OK);
+    } else if (strcmp(verb, "cancel") == 0 && named(name) != NULL) {
+        mt_engine_cancel(&named(name)->request);
+    } else if (sscanf(line, "move %u>%u %u", &p, &q, &count) >= 2) {
+        while (count-- > 0) {
+            if (!world_move(p, q)) {
+                say("nothing\n");
+            }
+        }
+    } else if (strcmp(verb, "settle") == 0) {
+        world_settle();
+    } else if (strcmp(verb, "refuse") == 0) {
+        world.pds[p].refuses = true;
+    } else if (strcmp(verb, "accept") == 0) {
+        world.pds[p].refuses = false;
+    } else if (strcmp(verb, "full") == 0) {
+        world.pds[p].full = true;
+    } else if (strcmp(verb, "free") == 0) {
+        world.pds[p].full = false;
+        mt_engine_progress(&world.engines[p]);
+    } else if (strcmp(verb, "die") == 0) {
+        world_die(p);
+    } else if (strcmp(verb, "counts") == 0) {
+        counts(p);
+    } else {
+        return false;
+    }
+    look();
+    return true;
+}
+
+/* ---- files ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *text = calloc(1, OUTPUT);
+    if (file == NULL || fread(text, 1, OUTPUT - 1, file) == 0) {
+        perror(path);
+        exit(1);
+    }
+    fclose(file);
+    return text;
+}
+
+/* Blocks are separated by empty lines: commands, ----, output; or a comment. */
+static void run_file(const char *path, bool rewrite)
+{
+    static char whole[OUTPUT];
+    char *text = read_file(path), *next;
+    size_t length = 0;
+    for (char *block = text; block != NULL && *block != '\0'; block = next) {
+        next = strstr(block, "\n\n");
+        if (next != NULL) {
+            *next = '\0';
+            next += 2 + strspn(next + 2, "\n");
+        }
+        char *end = block + strlen(block);
+        while (end > block && end[-1] == '\n') {
+            *--end = '\0';
+        }
+        char *rule = strstr(block, "\n----");
+        if (rule == NULL) { /* a comment */
+            length += (size_t)snprintf(whole + length, OUTPUT - length,
+                                       "%s\n\n", block);
+            continue;
+        }
+        const char *want = rule[5] == '\n' ? rule + 6 : "";
+        *rule = '\0';
+        output_bytes = 0;
+        output[0] = '\0';
+        length += (size_t)snprintf(whole + length, OUTPUT - length,
+                                   "%s\n----\n", block);
+        for (char *line = strtok(block, "\n"); line != NULL;
+             line = strtok(NULL, "\n")) {
+            if (!command(line)) {
+                printf("%s: what is %s?\n", path, line);
+                exit(1);
+            }
+        }
+        if (output_bytes > 0 && output[output_bytes - 1] == '\n') {
+            output[--output_bytes] = '\0';
+        }
+        if (!rewrite && strcmp(output, want) != 0) {
+            printf("%s: behind\n%s\nis\n%s\nnot\n%s\n", path, block, output,
+                   want);
+            check_failures++;
+        }
+        length += (size_t)snprintf(whole + length, OUTPUT - length, "%s%s\n",
+                                   output, output_bytes > 0 ? "\n" : "");
+    }
+    output_bytes = 0;
+    close_world();
+    if (output_bytes > 0) {
+        printf("%s: at the end\n%s", path, output);
+    }
+    if (rewrite) {
+        while (length > 1 && whole[length - 2] == '\n') {
+            length--;
+        }
+        FILE *file = fopen(path, "we");
+        if (file == NULL || fwrite(whole, 1, length, file) != length ||
+            fclose(file) != 0) {
+            perror(path);
+            exit(1);
+        }
+    }
+    free(text);
+}
+
+int main(int argc, char **argv)
+{
+    static const char directory[] = "c/test/testdata/rtr";
+    bool rewrite = argc > 1 && strcmp(argv[1], "-rewrite") == 0;
+    struct dirent **entries;
+    int files = 0, n = scandir(directory, &entries, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char path[512];
+        const char *dot = strrchr(entries[i]->d_name, '.');
+        if (dot != NULL && strcmp(dot, ".txt") == 0) {
+            snprintf(path, sizeof(path), "%s/%s", directory,
+                     entries[i]->d_name);
+            run_file(path, rewrite);
+            files++;
+        }
+        free(entries[i]);
+    }
+    free(n >= 0 ? entries : NULL);
+    if (files == 0) {
+        printf("no stories in %s\n", directory);
+        return 1;
+    }
+    return check_failures != 0;
+}
