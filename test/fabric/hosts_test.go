@@ -136,6 +136,25 @@ func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
 	}
 }
 
+// TestLinkDown: a link that goes down and comes back is told as an event.
+func TestLinkDown(t *testing.T) {
+	h := hosts.New(t, 1)
+	program, err := filepath.Abs(programs["address"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []string{"engine=inline", "engine=thread", "faults=testdata/slow.fault"} {
+		t.Run(way, func(t *testing.T) {
+			words := h.On(0, program, "iwarp:eth0", way, "limit=60000", "link down and up")
+			cmd := exec.Command(words[0], words[1:]...)
+			var complaints bytes.Buffer
+			cmd.Stderr = &complaints
+			out, err := cmd.Output()
+			judge(t, way, nil, out, complaints.String(), err)
+		})
+	}
+}
+
 // TestPingPong runs the measurement of small messages between two hosts. It
 // checks that it works; the figures are for who reads them.
 func TestPingPong(t *testing.T) {

@@ -46,7 +46,10 @@ static struct mt_fabric_cq *mt_cq_of(const struct mt_fault_context *context,
 static enum mt_status mt_fault_event_take(struct mt_fabric_context *base,
                                           struct mt_fabric_event *event_p)
 {
-    enum mt_status status = mt_fabric_event_take(mt_fault_of(base)->inner, event_p);
+    struct mt_fabric_context *inner = mt_fault_of(base)->inner;
+    enum mt_status status = mt_fabric_event_take(inner, event_p);
+    memcpy(base->device.ports, mt_fabric_query(inner)->ports,
+           sizeof(base->device.ports));
     if (status == MT_OK && event_p->cq != NULL) {
         event_p->cq = mt_cq_of(mt_fault_of(base), event_p->cq);
     }

@@ -147,7 +147,8 @@ static const struct ifaddrs *mt_interface_best(const struct ifaddrs *list,
     return best;
 }
 
-static void mt_device_fill(struct mt_fabric_device *d, const char *interface)
+static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
+                           bool up)
 {
     *d = (struct mt_fabric_device){
         .provider = "iwarp",
@@ -172,7 +173,7 @@ static void mt_device_fill(struct mt_fabric_device *d, const char *interface)
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);
     memcpy(d->ports[0].name, d->name, sizeof(d->name));
     d->ports[0].number = 1;
-    d->ports[0].up = true;
+    d->ports[0].up = up;
     d->ports[0].mtu = (uint32_t)mt_interface_number(interface, "mtu");
     d->ports[0].bits_per_second =
         mt_interface_number(interface, "speed") * UINT64_C(1000000);
@@ -192,7 +193,8 @@ static uint32_t mt_iwarp_devices(struct mt_fabric_device *devices,
             continue;
         }
         if (count < limit) {
-            mt_device_fill(&devices[count], i->ifa_name);
+            mt_device_fill(&devices[count], i->ifa_name,
+                           mt_iwarp_flags_up(i->ifa_flags));
         }
         count++;
     }
@@ -210,8 +212,8 @@ static void mt_iwarp_close(struct mt_fabric_context *base)
         mt_iwarp_guest_drop(context, context->guests);
     }
     mt_iwarp_linger(context, true);
-    const int fds[] = {context->listener, context->epoll};
-    for (int i = 0; i < 2; i++) {
+    const int fds[] = {context->listener, context->notices, context->epoll};
+    for (int i = 0; i < 3; i++) {
         if (fds[i] >= 0) {
             close(fds[i]);
         }
@@ -268,6 +270,9 @@ static enum mt_status mt_context_start(struct mt_iwarp_context *context,
     if (status == MT_OK) {
         status = mt_iwarp_listen(context);
     }
+    if (status == MT_OK) {
+        status = mt_iwarp_port_open(context, options);
+    }
     return status == MT_OK
                ? mt_soft_start(&context->soft, options, MT_IWARP_QPS)
                : status;
@@ -281,7 +286,8 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     if (context == NULL) {
         return MT_ENOMEM;
     }
-    context->listener = context->epoll = -1;
+    context->listener = context->notices = context->epoll = -1;
+    context->notices_watch.kind = MT_WATCH_NOTICES;
     context->listener_watch.kind = MT_WATCH_LISTENER;
     context->soft.base.ops = &mt_iwarp_ops;
     context->soft.progress = mt_iwarp_progress;
@@ -295,6 +301,18 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     }
     *context_p = &context->soft.base;
     return MT_OK;
+}
+
+/* As on a device, who asks for events need not poll. */
+static enum mt_status mt_iwarp_event_take(struct mt_fabric_context *base,
+                                          struct mt_fabric_event *event_p)
+{
+    struct mt_iwarp_context *context = (struct mt_iwarp_context *)base;
+    mt_soft_lock(&context->soft);
+    mt_iwarp_port_look(context);
+    base->device.ports[0].up = context->link_up;
+    mt_soft_unlock(&context->soft);
+    return mt_soft_event_take(base, event_p);
 }
 
 /* ---- channels ---- */
@@ -524,7 +542,7 @@ const struct mt_fabric_provider mt_fabric_iwarp = {
     .open = mt_iwarp_open,
     .close = mt_iwarp_close,
     .event_fd = mt_soft_event_fd,
-    .event_take = mt_soft_event_take,
+    .event_take = mt_iwarp_event_take,
     .pd_create = mt_soft_pd_create,
     .pd_destroy = mt_soft_pd_destroy,
     .mr_create = mt_iwarp_mr_create,

@@ -106,6 +106,7 @@ enum mt_iwarp_watched {
     MT_WATCH_LISTENER,
     MT_WATCH_GUEST,
     MT_WATCH_QP,
+    MT_WATCH_NOTICES,
 };
 
 struct mt_iwarp_watch {
@@ -214,6 +215,9 @@ struct mt_iwarp_context {
     uint32_t scope;
     int listener, epoll;
     struct mt_iwarp_watch listener_watch;
+    int notices; /* of links, from the kernel; -1: none */
+    struct mt_iwarp_watch notices_watch;
+    bool link_up;
     struct mt_iwarp_region *regions;
     uint32_t next_region;
     struct mt_iwarp_qp *live[MT_IWARP_QPS]; /* connected queue pairs */
@@ -257,6 +261,15 @@ bool mt_iwarp_may(const struct mt_iwarp_context *context, uint32_t key,
 bool mt_iwarp_may_pieces(const struct mt_iwarp_context *context,
                          const struct mt_fabric_piece *pieces, uint32_t count,
                          uint32_t access);
+
+/* ---- the port (port.c) ---- */
+
+/* Of an interface. */
+bool mt_iwarp_flags_up(unsigned flags);
+enum mt_status mt_iwarp_port_open(struct mt_iwarp_context *context,
+                                  const struct mt_fabric_options *options);
+/* Takes what the kernel told, and makes events of it. */
+void mt_iwarp_port_look(struct mt_iwarp_context *context);
 
 /* ---- parts of lists of pieces (slice.c) ---- */
 

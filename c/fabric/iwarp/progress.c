@@ -146,6 +146,9 @@ static bool mt_ready(struct mt_iwarp_context *context,
     case MT_WATCH_LISTENER:
         mt_iwarp_accept(context);
         return true;
+    case MT_WATCH_NOTICES:
+        mt_iwarp_port_look(context);
+        return true;
     case MT_WATCH_GUEST:
         mt_iwarp_guest_hear(context, (struct mt_iwarp_guest *)watch);
         return true;

@@ -36,7 +36,7 @@ static const struct group {
     {tests_paths, ANYWHERE},     {tests_demand, ANYWHERE},
     {tests_life, ANYWHERE},      {tests_meeting, ONE_HOST},
     {tests_stress, ONE_HOST},    {tests_stopped, ONE_HOST},
-    {tests_apart, IF_NAMED},
+    {tests_apart, IF_NAMED},     {tests_links, IF_NAMED},
 };
 
 /* A process for one side; other: the end of the wire that is not its own. */
@@ -244,9 +244,12 @@ static const struct mt_fabric_caps *caps_of(const char *device)
         if (strcmp(devices[i].name, device) == 0) {
             return &devices[i].caps;
         }
-        fprintf(stderr, "conformance: there is %s\n", devices[i].name);
     }
-    fprintf(stderr, "conformance: no device %s\n", device);
+    fprintf(stderr, "conformance: no device %s; there is", device);
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        fprintf(stderr, " %s", devices[i].name);
+    }
+    fputc('\n', stderr);
     exit(2);
 }
 

@@ -325,6 +325,50 @@ static void many_fire(struct side *s)
     side_close(s);
 }
 
+static struct mt_fabric_event await_event(struct side *s)
+{
+    struct mt_fabric_event event;
+    while (mt_fabric_event_take(s->context, &event) != MT_OK) {
+        waiting(s);
+    }
+    return event;
+}
+
+/* The link of the device, whose interface is in a namespace of its own, goes down
+ * and comes back: each is told, to who asks for events and to who polls. */
+static void link_down(struct side *s)
+{
+    const char *interface = strchr(s->setting->device, ':') + 1;
+    char down[64], up[64];
+    struct mt_fabric_event event;
+    side_open(s, false);
+    const struct mt_fabric_port *port = &mt_fabric_query(s->context)->ports[0];
+    int fd = mt_fabric_event_fd(s->context);
+    snprintf(down, sizeof(down), "ip link set %s down", interface);
+    snprintf(up, sizeof(up), "ip link set %s up", interface);
+    EQ(mt_fabric_event_take(s->context, &event), MT_EAGAIN);
+    CHECK(port->up && fd >= 0 && !readable(fd));
+    for (int i = 0; i < 3; i++) {
+        meet(s);
+        CHECK(s->rank == 1 || system(down) == 0);
+        event = await_event(s);
+        CHECK(event.kind == MT_FABRIC_EVENT_PORT_DOWN && event.port == 1);
+        CHECK(!port->up);
+        EQ(mt_fabric_event_take(s->context, &event), MT_EAGAIN);
+        meet(s);
+        CHECK(s->rank == 1 || system(up) == 0);
+        while (!readable(fd)) { /* by polling alone */
+            struct mt_fabric_completion none;
+            mt_fabric_poll(s->send_cq, &none, 0);
+            waiting(s);
+        }
+        event = await_event(s);
+        CHECK(event.kind == MT_FABRIC_EVENT_PORT_UP && event.port == 1);
+        CHECK(port->up && !readable(fd));
+    }
+    side_close(s);
+}
+
 /* A completion queue gets more than it holds: that is told, and by which. */
 static void cq_overrun(struct side *s)
 {
@@ -417,5 +461,10 @@ const struct test tests_events[] = {
     {"many events at once", many_fire, needs_events},
     {"completion queue overrun", cq_overrun, NULL},
     {"asleep on a slow link", paced_asleep, needs_events},
+    {NULL, NULL, NULL},
+};
+
+const struct test tests_links[] = {
+    {"link down and up", link_down, NULL},
     {NULL, NULL, NULL},
 };

@@ -48,8 +48,8 @@ extern const struct test tests_messages[], tests_onesided[], tests_events[],
 /* both sides on one host: they meet at its own address, or look at what the two
  * hold together */
 extern const struct test tests_meeting[], tests_stress[], tests_stopped[];
-/* they need a hand from outside */
-extern const struct test tests_apart[];
+/* they need a hand from outside, or a namespace of their own */
+extern const struct test tests_apart[], tests_links[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \

@@ -578,7 +578,7 @@ static void choose_monitor(void)
         exit(2);
     }
     struct mt_memhook_options options = {.socket = getenv("SOCKET"),
-                                         .timeout_ms = 10000,
+                                         .timeout_ms = 120000,
                                          .without_ebpf = ucm,
                                          .without_ucm = !ucm,
                                          .say = say};

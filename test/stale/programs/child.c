@@ -46,7 +46,7 @@ static void reap(pid_t child)
 int main(int argc, char **argv)
 {
     options.socket = argv[argc - 1];
-    options.timeout_ms = 10000;
+    options.timeout_ms = 120000;
     CHECK_EQ(mt_memhook_start(&options), MT_OK);
     CHECK_EQ(mt_memhook_start(&options), MT_OK); /* again: nothing happens */
     CHECK_EQ(mt_memhook.monitor, MT_MEMHOOK_EBPF);

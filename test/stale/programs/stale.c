@@ -211,7 +211,7 @@ static void choose_monitor(void)
     }
     struct mt_memhook_options options = {
         .socket = getenv("SOCKET"),
-        .timeout_ms = 120000, /* of a machine that is loaded */
+        .timeout_ms = 120000,
         .without_ebpf = ucm,
         .without_ucm = !ucm,
         .say = say,
