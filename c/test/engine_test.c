@@ -644,7 +644,8 @@ int main(void)
                 .device = devices[d],
                 .fabric = {.engine = (enum mt_fabric_engine)engine,
                            .engine_cpu = -1},
-                .eager_limit = EAGER};
+                .eager_limit = EAGER,
+                .ring_bytes = engine == 2 ? 0 : 4096};
             char what[60];
             for (unsigned way = 0; way < 2; way++) {
                 if (ALL_WAYS == 0 && way != (d + engine) % 2) {
@@ -659,7 +660,8 @@ int main(void)
         }
         struct mt_engine_options o = {.device = devices[d],
                                       .fabric.engine_cpu = -1,
-                                      .eager_limit = EAGER};
+                                      .eager_limit = EAGER,
+                                      .ring_bytes = 8192};
         right = fix_run("a peer dies", 3, run_death, &o) && right;
         right = fix_run("other settings", 3, run_refusal, &o) && right;
         right = fix_run("a child of fork", 2, run_fork, &o) && right;
