@@ -10,6 +10,7 @@ enum { MT_ACT_FEW = 64 };
 /* An array of requests, sorted by whose they are. */
 struct mt_act_array {
     int count, ours, natives;
+    int undone; /* of ours all before it are done */
     MT_Request *handles; /* the application's */
     MT_Request *copy;    /* of the library's; NULL: there are none */
     MT_Request few[MT_ACT_FEW];
@@ -39,6 +40,7 @@ static bool array_begin(struct mt_act_array *array, int count,
     array->count = count;
     array->ours = 0;
     array->natives = 0;
+    array->undone = 0;
     array->handles = handles;
     array->copy = NULL;
     for (int i = 0; handles != NULL && i < count; i++) {
@@ -90,10 +92,11 @@ static int array_next(const struct mt_act_array *array, int first)
     return -1;
 }
 
-static bool array_done(const struct mt_act_array *array)
+static bool array_done(struct mt_act_array *array)
 {
-    for (int i = 0; i < array->count; i++) {
-        const struct mt_act_request *request = active(array->handles[i]);
+    for (; array->undone < array->count; array->undone++) {
+        const struct mt_act_request *request =
+            active(array->handles[array->undone]);
         if (request != NULL && !mt_act_request_done(request)) {
             return false;
         }

@@ -193,8 +193,10 @@ static enum mt_status open_engine(void)
     }
     struct mt_engine_options options = {
         .device = policy.device,
+        /* without threads: only one at a time comes there, for the engine's
+         * lock is around all of it */
         .fabric = {.engine = MT_FABRIC_ENGINE_INLINE, .engine_cpu = -1,
-                   .threads = true, .say = say},
+                   .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,

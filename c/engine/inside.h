@@ -314,6 +314,19 @@ enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
 bool mt_ring_take(struct mt_engine_ring *ring);
 void mt_ring_free(struct mt_engine_peer *peer);
 
+/* There are rings, and nothing in them: may be asked without the lock. */
+MT_INLINE bool mt_rings_empty(const struct mt_engine *engine)
+{
+    /* pairs with mt_ring_offer */
+    uint32_t count = __atomic_load_n(&engine->ring_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count; i++) {
+        if (mt_path_ring_waits(&engine->rings[i]->in)) {
+            return false;
+        }
+    }
+    return count > 0;
+}
+
 /* The messages of all rings. */
 MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
 {

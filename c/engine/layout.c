@@ -76,8 +76,8 @@ void mt_layout_copy(const struct mt_buffer *to, const struct mt_buffer *from,
     }
 }
 
-void mt_layout_pack(const struct mt_buffer *buffer, uint64_t from, void *to,
-                    uint64_t bytes)
+void mt_layout_gather(const struct mt_buffer *buffer, uint64_t from, void *to,
+                      uint64_t bytes)
 {
     if (bytes == 0) {
         return;
@@ -94,8 +94,8 @@ void mt_layout_pack(const struct mt_buffer *buffer, uint64_t from, void *to,
     }
 }
 
-void mt_layout_unpack(const struct mt_buffer *buffer, uint64_t to,
-                      const void *from, uint64_t bytes)
+void mt_layout_scatter(const struct mt_buffer *buffer, uint64_t to,
+                       const void *from, uint64_t bytes)
 {
     if (bytes == 0) {
         return;

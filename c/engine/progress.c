@@ -6,7 +6,8 @@
 enum {
     MT_POLL = 16,
     MT_SPINS = 100,
-    MT_RING_TURNS = 8, /* rounds in which rings alone may be looked at */
+    MT_RING_TURNS = 8, /* one of so many rounds looks further than at rings */
+    MT_RING_LOOKS = 4, /* the same where there is nothing in them */
 };
 
 void mt_engine_lock_slow(struct mt_engine *engine)
@@ -211,9 +212,10 @@ bool mt_engine_round(struct mt_engine *engine)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
     bool moved = mt_rings_poll(engine);
-    if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
-        moved = mt_poll(engine, rail->receive_cq) || moved;
+    if (moved && ++engine->ring_turn % MT_RING_TURNS != 0) {
+        return true; /* whoever waits for it waits no longer */
     }
+    moved = mt_poll(engine, rail->receive_cq) || moved;
     if (engine->busy != NULL) {
         /* what only sends completes there */
         moved = mt_poll(engine, rail->send_cq) || moved;
@@ -227,8 +229,12 @@ bool mt_engine_progress(struct mt_engine *engine)
     if (mt_unlikely(engine->forgotten)) {
         return false;
     }
+    uint32_t rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->rounds, rounds, __ATOMIC_RELAXED);
+    if (rounds % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
+        return false;
+    }
     mt_engine_lock(engine);
-    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
     bool moved = mt_engine_round(engine);
     mt_engine_unlock(engine);
     return moved;

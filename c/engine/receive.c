@@ -10,8 +10,19 @@ void mt_request_begin(struct mt_engine_context *context,
                       const struct mt_buffer *buffer)
 {
     struct mt_engine *engine = context->engine;
-    *request = (struct mt_engine_request){.context = context,
-                                          .buffer = *buffer};
+    request->status = MT_OK;
+    request->source = 0;
+    request->tag = 0;
+    request->bytes = 0;
+    request->cancelled = false;
+    request->done = 0;
+    request->context = context;
+    request->peer = NULL;
+    request->transfer = NULL;
+    request->parked = NULL;
+    request->buffer = *buffer;
+    request->mode = MT_ENGINE_STANDARD;
+    request->state = MT_REQUEST_IDLE;
     context->requests++;
     mt_engine_add(&engine->pending, 1);
 }

@@ -50,7 +50,9 @@ void mt_ring_offer(struct mt_engine_peer *peer)
     if (ring != NULL &&
         mt_path_ring_reader_open(&ring->in, engine->pd, peer->qp,
                                  engine->ring_bytes) == MT_OK) {
-        engine->rings[engine->ring_count++] = ring;
+        engine->rings[engine->ring_count] = ring;
+        __atomic_store_n(&engine->ring_count, engine->ring_count + 1,
+                         __ATOMIC_RELEASE);
         ring->offers = true;
         mt_peer_busy(peer);
     }

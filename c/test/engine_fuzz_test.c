@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/usage.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
+/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/usage.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* Messages of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it many that are nearly right. Each message lies in memory of exactly its size.
  * Nothing may crash, nothing outside the receives may change, and once the peer
@@ -9,7 +9,7 @@
 #include "../engine/inside.h"
 #include "check.h"
 
-enum { RECEIVES = 4, SENDS = 4, ROOM = 300, GUARD = 32, WINDOW = 16, EAGER = 64 };
+enum { RECEIVES = 4, SENDS = 4, ROOM = 300, GUARD = 32, WINDOW = 16, EAGER = 64, RING = 4096 };
 
 /* ---- a device that takes everything, and reads zeros ---- */
 
@@ -161,6 +161,7 @@ static void begin(void)
     engine.reads = true;
     engine.max_work = 100;
     engine.writes = true;
+    engine.ring_bytes = RING;
     engine.o.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];
@@ -178,6 +179,9 @@ static void begin(void)
                                    .bytes = 2 * EAGER};
     CHECK(mt_credits_open(&peers[1].credits, &o) == MT_OK);
     CHECK(mt_reads_open(&peers[1].reads, &qp, 2) == MT_OK);
+    peers[1].arrived = 100; /* it has sent much */
+    mt_ring_offer(&peers[1]);
+    CHECK_EQ(engine.ring_count, 1);
     CHECK(mt_engine_context_open(&engine, 3, 0, 2, processes, &context) ==
           MT_OK);
     for (int i = 0; i < RECEIVES; i++) {
@@ -222,30 +226,39 @@ static void end(void)
     mt_engine_context_close(context);
     mt_contexts_free(&engine);
     mt_transfers_free(&engine);
+    mt_ring_free(&peers[1]);
     mt_credits_close(&peers[1].credits);
     free(peers[1].rtr);
     CHECK_EQ(memories, 0);
 }
 
-/* Input: messages, each behind a byte with its length. A byte of the header says
- * the number to be used: mostly one that exists. */
+/* Input: messages, each behind a byte with its length, and with BY_RING if it lies
+ * in the ring. A byte of the header says the number to be used: mostly one that
+ * exists. */
+enum { BY_RING = 128 };
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void arrive(const uint8_t *data, uint32_t count)
+static void arrive(const uint8_t *data, uint32_t count, bool by_ring)
 {
     char *exact = malloc(count > 0 ? count : 1);
     struct mt_wire_message m;
     memcpy(exact, data, count);
-    if (count >= sizeof(struct mt_wire)) {
-        struct mt_wire *head = (struct mt_wire *)exact;
+    if (count >= sizeof(struct mt_wire_token)) {
+        struct mt_wire_token *head = (struct mt_wire_token *)exact;
         head->sequence += peers[1].arrived + 1; /* 0: the right one */
     }
     if (mt_wire_parse(exact, count, &m) == MT_OK) {
         CHECK((const char *)m.payload + m.payload_bytes == exact + count);
         CHECK(m.head.kind != MT_WIRE_EAGER || m.rest.bytes == m.payload_bytes);
     }
-    if (!peers[1].ended && mt_arrive(&peers[1], exact, count) != MT_OK) {
-        mt_peer_end(&peers[1]);
+    if (!peers[1].ended) {
+        enum mt_status status = by_ring
+                                    ? mt_arrive_ring(&peers[1], exact, count)
+                                    : mt_arrive(&peers[1], exact, count);
+        if (status != MT_OK && !(by_ring && status == MT_EAGAIN)) {
+            mt_peer_end(&peers[1]);
+        }
     }
     free(exact);
     peers[1].credits.available = WINDOW; /* a generous peer */
@@ -256,8 +269,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     begin();
     while (size > 0) {
-        uint32_t count = data[0] < size - 1 ? data[0] : (uint32_t)size - 1;
-        arrive(data + 1, count);
+        uint32_t count = data[0] % BY_RING;
+        count = count < size - 1 ? count : (uint32_t)size - 1;
+        arrive(data + 1, count, data[0] >= BY_RING);
         data += 1 + count;
         size -= 1 + count;
     }
@@ -272,6 +286,31 @@ static unsigned long long state = 88172645463325252ULL;
 static uint32_t dice(uint32_t below)
 {
     return (uint32_t)(check_random(&state) >> 33) % below;
+}
+
+/* In the ring. */
+static uint32_t draw_short(uint8_t *to)
+{
+    struct mt_wire head = {.kind = MT_WIRE_EAGER,
+                           .entry = (uint16_t)dice(dice(10) == 0 ? 20 : 3),
+                           .sequence = dice(20) == 0,
+                           .context = 3,
+                           .source = 1,
+                           .tag = (int32_t)dice(5) - (dice(30) == 0)};
+    struct mt_wire_token token = {.kind = MT_WIRE_TOKEN,
+                                  .entry = (uint8_t)head.entry,
+                                  .sequence = head.sequence};
+    bool known = dice(2) == 0;
+    uint32_t count = known ? sizeof(token) : sizeof(head);
+    memcpy(to, known ? (void *)&token : (void *)&head, count);
+    for (uint32_t bytes = dice(4) == 0 ? 0 : dice(100); bytes > 0; bytes--) {
+        to[count++] = (uint8_t)bytes;
+    }
+    if (dice(20) == 0) {
+        to[dice(count)] ^= (uint8_t)(1 << dice(8));
+        count = dice(3) == 0 ? dice(count) : count;
+    }
+    return count;
 }
 
 static uint32_t draw_message(uint8_t *to)
@@ -301,7 +340,7 @@ static uint32_t draw_message(uint8_t *to)
         rest.number = (uint64_t)(1 + dice(8)) << 32 | dice(6);
     }
     if (head.kind == MT_WIRE_EAGER || head.kind == MT_WIRE_FRAGMENT) {
-        bytes = dice(4) == 0 ? 0 : dice(150);
+        bytes = dice(4) == 0 ? 0 : dice(70);
     }
     if (head.kind == MT_WIRE_RTS && dice(8) > 0) {
         bool is_plain = head.flags == 0;
@@ -320,6 +359,13 @@ static uint32_t draw_message(uint8_t *to)
         rest.answer = dice(9);
         rest.address = head.kind == MT_WIRE_CTS ? 4096 : 0;
         head.rkey = head.kind == MT_WIRE_CTS ? 9 : 0;
+        head.flags = 0;
+    }
+    if (head.kind == MT_WIRE_RING || head.kind == MT_WIRE_WORD) {
+        rest.number = dice(10) == 0;
+        rest.bytes = head.kind == MT_WIRE_RING ? RING : 0;
+        rest.address = 4096;
+        head.rkey = 9;
         head.flags = 0;
     }
     if (dice(40) == 0) {
@@ -347,8 +393,10 @@ int main(void)
     for (int n = 0; n < 20000 && check_failures == 0; n++) {
         size_t size = 0;
         for (uint32_t k = 1 + dice(20); k > 0; k--) {
-            uint32_t count = draw_message(input + size + 1);
-            input[size] = (uint8_t)count;
+            bool by_ring = dice(2) == 0;
+            uint32_t count = by_ring ? draw_short(input + size + 1)
+                                     : draw_message(input + size + 1);
+            input[size] = (uint8_t)(count + (by_ring ? BY_RING : 0));
             size += 1 + count;
         }
         LLVMFuzzerTestOneInput(input, size);

@@ -617,6 +617,12 @@ static void run(void *argument)
         pthread_join(threads[t], NULL);
     }
     if (job->victim == NOBODY) {
+        struct mt_engine_counts counts;
+        mt_engine_count(fix.engine, &counts);
+        if (o.ring_bytes > 0 && o.fabric.faults == NULL) {
+            CHECK(counts.ring_messages > 0); /* and it is full now and then */
+            CHECK(counts.ring_messages < counts.eager_messages);
+        }
         fix_close();
     }
 }
@@ -630,6 +636,7 @@ static bool try(const char *what, uint32_t processes, struct job job)
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     job.options.eager_limit = EAGER;
     job.options.fabric.engine_cpu = -1;
+    job.options.ring_bytes = turn % 4 == 3 ? 0 : UINT64_C(4096) << turn % 4;
     job.options.rendezvous = (enum mt_engine_rendezvous)(turn++ % 3);
     job.options.rtr_usage = 20; /* so that there are many */
     job.options.rtr_sample = 10;

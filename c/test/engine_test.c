@@ -646,7 +646,8 @@ int main(void)
                            .engine_cpu = -1},
                 .eager_limit = EAGER,
                 .rtr_usage = 80,
-                .rtr_sample = 20};
+                .rtr_sample = 20,
+                .ring_bytes = engine == 2 ? 0 : 4096};
             char what[60];
             for (unsigned way = 0; way < 3; way++) {
                 if (ALL_WAYS == 0 && way != (d + engine) % 3) {
@@ -662,7 +663,8 @@ int main(void)
         struct mt_engine_options o = {.device = devices[d],
                                       .fabric.engine_cpu = -1,
                                       .eager_limit = EAGER,
-                                      .rendezvous = MT_ENGINE_RTR};
+                                      .rendezvous = MT_ENGINE_RTR,
+                                      .ring_bytes = 8192};
         right = fix_run("a peer dies", 3, run_death, &o) && right;
         right = fix_run("other settings", 3, run_refusal, &o) && right;
         right = fix_run("a child of fork", 2, run_fork, &o) && right;

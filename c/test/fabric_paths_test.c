@@ -1,4 +1,4 @@
-/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c c/fabric/paths/stripe.c */
+/* sources: c/fabric/paths/put.c c/fabric/paths/reads.c c/fabric/paths/credits.c c/fabric/paths/ring.c c/fabric/paths/stripe.c */
 /* The helpers of c/fabric/paths over a toy device: one process, strict rules (a
  * SEND without a receive, or a READ too many, ends the test), work carried out
  * whenever the seed says so, queues that are full whenever it says so. Each
@@ -9,6 +9,7 @@
 
 #include "../fabric/paths/credits.h"
 #include "../fabric/paths/reads.h"
+#include "../fabric/paths/ring.h"
 #include "../fabric/paths/stripe.h"
 
 #define CHECK(condition)                                                       \
@@ -576,6 +577,121 @@ static void stripe_test(enum mt_fabric_notify how)
     }
 }
 
+/* ---- ring ---- */
+
+/* The twin knows what was written, in order. */
+static void ring_test(void)
+{
+    enum { MESSAGES = 600, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
+    static struct mt_fabric_qp pair[2];
+    static uint32_t sizes[MESSAGES];
+    struct mt_path_ring_writer w;
+    struct mt_path_ring_reader r;
+    uint32_t written = 0, read = 0, stalls = 0;
+    toy_pair(pair);
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
+    CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
+                                   (uintptr_t)r.memory->address, 0,
+                                   RING) == MT_OK);
+    CHECK(mt_path_ring_reserve(&w, MOST + 1) == NULL);
+    while (read < MESSAGES || mt_path_ring_writing(&w) || r.telling) {
+        struct mt_fabric_completion c;
+        const void *message;
+        uint32_t bytes;
+        if (written < MESSAGES && toy_random(2) == 0) {
+            uint32_t n = 1 + toy_random(toy_random(3) == 0 ? MOST : 100);
+            unsigned char *at = mt_path_ring_reserve(&w, n);
+            stalls += at == NULL;
+            if (at != NULL && toy_random(8) > 0) {
+                memset(at, (int)(written * 7 + 1), n);
+                sizes[written] = n;
+                enum mt_status status = mt_path_ring_commit(&w, n);
+                CHECK(status == MT_OK || status == MT_EAGAIN);
+                written += status == MT_OK;
+            }
+        }
+        if (toy_random(3) == 0) {
+            enum mt_status status = mt_path_ring_flush(&w);
+            CHECK(status == MT_OK || status == MT_EAGAIN);
+            CHECK(w.owes == (status == MT_EAGAIN));
+        }
+        toy_step(&pair[toy_random(2)]);
+        while (toy_poll(&pair[0], &c)) {
+            CHECK(mt_path_kind(c.id) == MT_PATH_RING);
+            CHECK(mt_path_ring_written(&w, &c) == MT_OK);
+        }
+        while (toy_poll(&pair[1], &c)) {
+            CHECK(mt_path_kind(c.id) == MT_PATH_RING_TOLD);
+            CHECK(mt_path_ring_told(&r, &c) == MT_OK);
+        }
+        if (toy_random(3) == 0 &&
+            mt_path_ring_peek(&r, &message, &bytes) == MT_OK) {
+            const unsigned char *m = message;
+            CHECK(mt_path_ring_waits(&r) && read < written);
+            CHECK(bytes == sizes[read]);
+            for (uint32_t i = 0; i < bytes; i++) {
+                CHECK(m[i] == (unsigned char)(read * 7 + 1));
+            }
+            mt_path_ring_drop(&r, bytes);
+            read++;
+        }
+        if (read > 0 && toy_random(20) == 0) { /* until then it gets no room */
+            r.word_address = (uintptr_t)w.memory->address;
+        }
+        if (mt_path_ring_owing(&r) && toy_random(3) == 0) {
+            enum mt_status status = mt_path_ring_tell(&r);
+            CHECK(status == MT_OK || status == MT_EAGAIN);
+        }
+    }
+    CHECK(stalls > 0 && w.tail == r.head);
+    mt_path_ring_writer_close(&w);
+    mt_path_ring_reader_close(&r);
+}
+
+/* Nothing that the other side writes is believed. */
+static void ring_refuse_test(void)
+{
+    static struct mt_fabric_qp pair[2];
+    struct mt_path_ring_writer w;
+    struct mt_path_ring_reader r;
+    const void *message;
+    uint32_t bytes;
+    toy_pair(pair);
+    pair[0].full = 0;
+    CHECK(!mt_path_ring_right(MT_PATH_RING_LEAST - 64));
+    CHECK(!mt_path_ring_right(MT_PATH_RING_LEAST + 8));
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 100) == MT_EINVAL);
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 4096) == MT_OK);
+    CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
+                                   (uintptr_t)r.memory->address, 0,
+                                   4096) == MT_OK);
+    uint64_t *flag = (uint64_t *)r.ring;
+    for (unsigned i = 0; i < 100; i++) {
+        *flag = (uint64_t)toy_random(4) << 32 | toy_random(1u << 14);
+        enum mt_status status = mt_path_ring_peek(&r, &message, &bytes);
+        CHECK(status == MT_EPEER || status == MT_EAGAIN ||
+              (status == MT_OK && bytes <= 2048));
+        r.head = r.at = 0;
+    }
+    *flag = UINT64_C(2) << 32; /* twice nothing until the end */
+    CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
+    for (unsigned i = 0; i < 2; i++) { /* fill it, and lie about what was read */
+        CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
+        CHECK(mt_path_ring_commit(&w, 2000) == MT_OK);
+        while (mt_path_ring_flush(&w) == MT_EAGAIN) {
+            toy_step(&pair[0]);
+        }
+        toy_step(&pair[0]);
+        toy_step(&pair[0]);
+    }
+    *(uint64_t *)w.memory->address = UINT64_MAX / 2;
+    CHECK(mt_path_ring_reserve(&w, 2000) == NULL);
+    *(uint64_t *)w.memory->address = w.tail;
+    CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
+    mt_path_ring_writer_close(&w);
+    mt_path_ring_reader_close(&r);
+}
+
 int main(void)
 {
     static const enum mt_fabric_notify ways[] = {MT_FABRIC_NOTIFY_FLAG_WRITE,
@@ -591,6 +707,8 @@ int main(void)
         reads_test();
         credits_test(2000);
         credits_refuse_test();
+        ring_test();
+        ring_refuse_test();
         stripe_plan_test();
     }
     printf("fabric_paths_test: ok\n");

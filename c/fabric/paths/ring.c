@@ -172,9 +172,9 @@ void mt_path_ring_reader_close(struct mt_path_ring_reader *r)
 
 static void mt_reader_move(struct mt_path_ring_reader *r, uint64_t bytes)
 {
+    uint64_t at = r->at + bytes;
     r->head += bytes;
-    r->at += bytes;
-    r->at = r->at == r->bytes ? 0 : r->at;
+    __atomic_store_n(&r->at, at == r->bytes ? 0 : at, __ATOMIC_RELAXED);
 }
 
 enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,

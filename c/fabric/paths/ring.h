@@ -104,10 +104,12 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
                                         uint64_t bytes);
 void mt_path_ring_reader_close(struct mt_path_ring_reader *r);
 
-/* Whether something is there. Pairs with the WRITE of its flag. */
+/* Whether something is there, or was until another thread took it. Pairs with
+ * the WRITE of its flag. */
 MT_INLINE bool mt_path_ring_waits(const struct mt_path_ring_reader *r)
 {
-    return __atomic_load_n((const uint64_t *)(r->ring + r->at),
+    uint64_t at = __atomic_load_n(&r->at, __ATOMIC_RELAXED);
+    return __atomic_load_n((const uint64_t *)(r->ring + at),
                            __ATOMIC_ACQUIRE) != 0;
 }
 
