@@ -37,6 +37,16 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
     if (value != NULL) {
         policy_p->eager_limit = strtoull(value, NULL, 10);
     }
+    value = value_of(text, "pinned", &length);
+    if (value != NULL) {
+        policy_p->pinned = strtoull(value, NULL, 10); /* auto: 0 */
+    }
+    value = value_of(text, "cache", &length);
+    if (value != NULL) {
+        policy_p->cache = strncmp(value, "on\n", 3) == 0    ? MT_ACT_CACHE_ON
+                          : strncmp(value, "off\n", 4) == 0 ? MT_ACT_CACHE_OFF
+                                                            : MT_ACT_CACHE_AUTO;
+    }
     value = value_of(text, "rendezvous", &length);
     if (value != NULL && strncmp(value, "write", 5) == 0) {
         policy_p->rendezvous = MT_ENGINE_RPUT; /* of several, the first */
