@@ -107,8 +107,8 @@ var cMay = map[string][]string{
 	"regservice":   {"include", "regcache", "regservice"},
 	// where the Go half is a library that a rank loads
 	"regservice/loaded": {"regservice", "loaded"},
-	"engine":       {"include", "paths", "engine"},
-	"act":          {"include", "abi", "gen", "regservice", "act"},
+	"engine":            {"include", "paths", "engine"},
+	"act":               {"include", "abi", "gen", "regservice", "act"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
