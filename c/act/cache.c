@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MT_WATCH_MS = 10000 }; /* for a helper that is there to answer */
+
 static struct {
     struct mt_regservice *service; /* NULL: there is none, why says why */
     char why[320];
@@ -61,7 +63,9 @@ static bool open_service(const struct mt_act_policy *policy,
                          uint32_t local_ranks, struct mt_fabric_pd *pd)
 {
     const struct mt_memhook_options watch = {
-        .socket = getenv("MPITRACE_MEMMON_SOCKET"), .say = note};
+        .socket = getenv("MPITRACE_MEMMON_SOCKET"),
+        .timeout_ms = MT_WATCH_MS,
+        .say = note};
     char path[PATH_MAX];
     struct mt_regservice_options options = {.pd = pd,
                                             .local_ranks = local_ranks,
