@@ -46,10 +46,12 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 	$(PER_ABI:%.c=$(BUILD)/obj/mpich/%.o)
 
 # The runtime of act mode: engine and transport, and the functions that stand in
-# for MPI's, once per ABI. No Go: see docs/design/0009-act-mode.md.
-RT_PLAIN   := $(wildcard c/engine/*.c c/fabric/*.c) \
+# for MPI's, once per ABI. Go is in a library of its own, which a rank loads that
+# keeps registrations: see docs/design/0009-act-mode.md.
+RT_PLAIN   := $(wildcard c/engine/*.c c/fabric/*.c c/memhook/*.c c/regcache/*.c) \
+	$(wildcard c/regservice/*.c c/regservice/loaded/*.c) \
 	$(filter-out c/fabric/tool/%,$(wildcard c/fabric/*/*.c)) \
-	$(addprefix c/act/,act.c ledger.c policy.c table.c)
+	$(addprefix c/act/,act.c cache.c ledger.c policy.c table.c)
 RT_PER_ABI := $(filter-out $(RT_PLAIN),$(wildcard c/act/*.c))
 RT_OBJECTS := $(RT_PLAIN:%.c=$(BUILD)/obj/%.o) \
 	$(RT_PER_ABI:%.c=$(BUILD)/obj/openmpi/%.o) \
@@ -57,6 +59,13 @@ RT_OBJECTS := $(RT_PLAIN:%.c=$(BUILD)/obj/%.o) \
 RT_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 	-Wl,--build-id -Wl,--no-undefined -Wl,--version-script=c/act/exports.map \
 	-Wl,-soname,libmpishim-rt.so
+# Without asynchronous preemption, which would send signals to its threads.
+GO_RANK_FLAGS := -trimpath -buildvcs=false \
+	-ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1'
+GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
+	-Wl,--build-id -Wl,--no-undefined \
+	-Wl,--version-script=shim/regservice/archive/exports.map \
+	-Wl,-soname,libmpishim-go.so
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
@@ -94,7 +103,7 @@ help:
 # For the same processor only: the runtime of act mode, and mpitrace-otf2 where the
 # OTF2 library is (libopen-trace-format2-dev).
 HERE := $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu)
-HERE_ONLY := $(if $(HERE),$(BUILD)/libmpishim-rt.so \
+HERE_ONLY := $(if $(HERE),$(BUILD)/libmpishim-rt.so $(BUILD)/libmpishim-go.so \
 	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
 
 build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(HERE_ONLY)
@@ -122,6 +131,18 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 
 $(BUILD)/libmpishim-rt.so: $(RT_OBJECTS) c/act/exports.map
 	$(CC) $(CFLAGS) $(RT_LDFLAGS) -o $@.new $(RT_OBJECTS) -lpthread -ldl
+	mv $@.new $@
+
+$(BUILD)/obj/regservice.a: $(wildcard shim/regservice/*.go \
+		shim/regservice/archive/*.go regcache/*.go c/regservice/*.h) go.sum
+	@mkdir -p $(@D)
+	CGO_ENABLED=1 CC='$(CC)' $(GO) build -buildmode=c-archive $(GO_RANK_FLAGS) \
+		-o $@ ./shim/regservice/archive
+
+# All of the archive: Go begins by a constructor that nothing refers to.
+$(BUILD)/libmpishim-go.so: $(BUILD)/obj/regservice.a shim/regservice/archive/exports.map
+	$(CC) $(CFLAGS) $(GO_RANK_LDFLAGS) -o $@.new -Wl,--whole-archive $< \
+		-Wl,--no-whole-archive -lpthread
 	mv $@.new $@
 
 $(BUILD)/obj/%.o: %.c

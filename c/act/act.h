@@ -32,6 +32,7 @@ struct mt_act {
     void *const *native;
     const struct mt_act_host *host;
     bool threads; /* on any rank */
+    uint32_t local_ranks; /* of the job, on this machine */
     bool crowded; /* more ranks on this machine than processors */
     int32_t tag_limit;
     MT_Comm world, self;  /* private duplicates */

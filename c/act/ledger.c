@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "cache.h"
+
 struct mt_act_ledger_count {
     const char *name;
     uint64_t value;
@@ -59,6 +61,8 @@ static void put_lines(FILE *file, const char *text)
 
 static void put_counts(FILE *file, const struct mt_engine_counts *c)
 {
+    struct mt_regservice_figures f;
+    mt_act_cache_count(&f);
     const struct mt_act_ledger_count counts[] = {
         {"eager_messages", c->eager_messages},
         {"eager_bytes", c->eager_bytes},
@@ -78,6 +82,16 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
         {"rtr_suspended", c->rtr_suspended},
         {"rtr_resumed", c->rtr_resumed},
         {"rtr_extra_bytes", c->rtr_extra_bytes},
+        {"registrations", c->registrations},
+        {"registrations_refused", c->registrations_refused},
+        {"cache_hits", f.hits},
+        {"cache_misses", f.misses},
+        {"cache_registrations", f.registrations},
+        {"cache_merges", f.merges},
+        {"cache_evictions", f.evictions},
+        {"cache_invalidations", f.invalidations},
+        {"cache_refused", f.refused},
+        {"cache_pinned_bytes", f.pinned_bytes},
     };
     fprintf(file, "{");
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -98,6 +112,10 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
     put_lines(file, host->policy);
     if (locked != UINT64_MAX) {
         fprintf(file, ",\n  \"locked_memory\": %" PRIu64, locked);
+    }
+    if (mt_act_cache_off() != NULL) {
+        fprintf(file, ",\n  \"cache_off\": ");
+        put_string(file, mt_act_cache_off(), strlen(mt_act_cache_off()));
     }
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, counts);

@@ -44,6 +44,7 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
     *policy_p = (struct mt_act_policy){
         .eager_limit = number_of(text, "eager_limit", MT_ACT_EAGER_LIMIT),
         .ring_bytes = number_of(text, "ring", MT_ACT_RING),
+        .pinned = number_of(text, "pinned", 0), /* auto: 0 */
         .rtr_usage =
             (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
         .rtr_sample =
@@ -51,6 +52,12 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
     if (value != NULL && length < sizeof(policy_p->device) &&
         strncmp(value, "auto\n", 5) != 0) {
         memcpy(policy_p->device, value, length);
+    }
+    value = value_of(text, "cache", &length);
+    if (value != NULL) {
+        policy_p->cache = strncmp(value, "on\n", 3) == 0    ? MT_ACT_CACHE_ON
+                          : strncmp(value, "off\n", 4) == 0 ? MT_ACT_CACHE_OFF
+                                                            : MT_ACT_CACHE_AUTO;
     }
     value = value_of(text, "rendezvous", &length);
     if (value != NULL && strncmp(value, "write", 5) == 0) {

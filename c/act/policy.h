@@ -5,12 +5,21 @@
 
 #include "../include/engine.h"
 
+/* Whether registrations are kept. */
+enum mt_act_cache {
+    MT_ACT_CACHE_AUTO = 0, /* where the device makes it worth while */
+    MT_ACT_CACHE_ON,
+    MT_ACT_CACHE_OFF,
+};
+
 struct mt_act_policy {
     char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
     uint64_t eager_limit;
     uint64_t ring_bytes;
     enum mt_engine_rendezvous rendezvous;
     uint32_t rtr_usage, rtr_sample;
+    enum mt_act_cache cache;
+    uint64_t pinned; /* bytes that the cache may register; 0: its share */
 };
 
 /* What the text does not name has its default. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "act.h"
+#include "cache.h"
 #include "ledger.h"
 
 struct mt_act mt_act;
@@ -144,6 +145,7 @@ static bool facts_judge(const struct mt_act_facts *all,
     for (int i = 0; i < MT_ACT_MASK; i++) {
         count += __builtin_popcountll(processors[i]);
     }
+    mt_act.local_ranks = here;
     mt_act.crowded = here > (uint32_t)count;
     return here < ranks;
 }
@@ -321,6 +323,7 @@ static void end(void)
     mt_act_comm_end();
     mt_act_ledger_write(mt_act.host, mt_act.engine);
     if (idle) {
+        mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);
     }
     mt_act.engine = NULL;
@@ -409,6 +412,9 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
         close_private();
         return status;
     }
+    struct mt_act_policy policy;
+    mt_act_policy_read(host->policy, &policy);
+    mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     pthread_atfork(NULL, NULL, child);
     list_functions(functions_p);
     return MT_OK;

@@ -11,6 +11,7 @@
  *   transfer.c  payload that is not copied at once
  *   rtr.c       receives that ask first
  *   usage.c     whether that pays
+ *   keeper.c    registrations that somebody else keeps
  *   layout.c    memory that is not contiguous
  *   wire.c      headers
  *
@@ -58,7 +59,9 @@ struct mt_engine_transfer {
     struct mt_engine_transfer *next; /* free ones */
     struct mt_engine_request *request;
     uint64_t number; /* the peer calls it by this */
-    struct mt_fabric_mr *mr;
+    struct mt_fabric_mr *mr;     /* its own, or .. */
+    struct mt_fabric_mr kept_mr; /* borrowed of .. */
+    const void *kept;            /* .. the keeper's */
     void *packed;       /* copy of what is not contiguous */
     uint64_t bytes;     /* that travel */
     uint64_t moved;     /* so far */
@@ -143,6 +146,7 @@ enum mt_waiting {
 
 struct mt_engine {
     struct mt_engine_options o;
+    struct mt_engine_keeper keeper; /* get NULL: there is none */
     uint32_t lock; /* 0 free; pairs: mt_engine_lock / mt_engine_unlock */
     bool forgotten;
     bool reads, writes; /* the devices have them */
@@ -368,6 +372,13 @@ void mt_transfer_written(struct mt_engine_transfer *transfer,
 /* A READ is done. */
 void mt_transfer_read(struct mt_engine_transfer *transfer,
                       enum mt_status status);
+
+/* ---- registered memory (keeper.c) ---- */
+
+/* Contiguous payload gets a registration that is kept. False: there is none. */
+bool mt_transfer_borrow(struct mt_engine_transfer *transfer);
+/* Whosever it is. */
+void mt_transfer_unregister(struct mt_engine_transfer *transfer);
 
 /* ---- rtr.c ---- */
 

@@ -338,6 +338,16 @@ void mt_engine_forget(struct mt_engine *engine)
     engine->lock = 0; /* perhaps of a thread that is not in the child */
 }
 
+struct mt_fabric_pd *mt_engine_pd(const struct mt_engine *engine)
+{
+    return engine->pd;
+}
+
+const struct mt_fabric_device *mt_engine_device(const struct mt_engine *engine)
+{
+    return mt_fabric_query(engine->device);
+}
+
 uint32_t mt_engine_obligations(const struct mt_engine *engine)
 {
     return mt_engine_owes(engine);

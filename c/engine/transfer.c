@@ -50,10 +50,7 @@ struct mt_engine_transfer *mt_transfer_new(struct mt_engine_request *request)
 /* Gives back what mt_transfer_register took. */
 static void mt_transfer_release(struct mt_engine_transfer *t)
 {
-    if (t->mr != NULL) {
-        mt_fabric_mr_destroy(t->mr);
-        t->mr = NULL;
-    }
+    mt_transfer_unregister(t);
     free(t->packed);
     t->packed = NULL;
 }
@@ -97,7 +94,11 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
                                     uint32_t access)
 {
     const struct mt_buffer *b = &t->request->buffer;
+    struct mt_engine *engine = t->request->context->engine;
     void *address = b->address;
+    if (mt_contiguous(b) && mt_transfer_borrow(t)) {
+        return MT_OK;
+    }
     if (!mt_contiguous(b)) {
         t->packed = malloc(t->bytes);
         if (t->packed == NULL) {
@@ -105,9 +106,11 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
         }
         address = t->packed;
     }
-    enum mt_status status = mt_fabric_mr_register(
-        t->request->context->engine->pd, address, t->bytes, access, &t->mr);
+    enum mt_status status = mt_fabric_mr_register(engine->pd, address, t->bytes,
+                                                  access, &t->mr);
+    engine->counts.registrations++;
     if (status != MT_OK) {
+        engine->counts.registrations_refused++;
         t->mr = NULL;
         free(t->packed);
         t->packed = NULL;

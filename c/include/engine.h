@@ -62,6 +62,21 @@ enum mt_engine_rendezvous {
                          * and the sender writes; else the receiver reads */
 };
 
+/* Registrations that somebody keeps from message to message. get: one that
+ * covers the bytes and allows everything, until put; false: not now, and the
+ * engine registers the memory for this message. Both are called from any thread
+ * with the engine's lock: they neither wait nor call the engine. */
+struct mt_engine_kept {
+    const void *reference;
+    uint32_t lkey, rkey;
+};
+struct mt_engine_keeper {
+    bool (*get)(void *user, void *address, uint64_t bytes,
+                struct mt_engine_kept *kept_p);
+    void (*put)(void *user, const void *reference);
+    void *user;
+};
+
 enum mt_engine_mode {
     MT_ENGINE_STANDARD = 0,
     MT_ENGINE_SYNCHRONOUS, /* done only after a receive has matched it */
@@ -91,6 +106,12 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
 /* After a barrier of the caller's, behind which nobody sends any more, and with
  * mt_engine_obligations at 0. */
 enum mt_status mt_engine_close(struct mt_engine *engine);
+/* What is sent and received is registered with this domain, of this device. */
+struct mt_fabric_pd *mt_engine_pd(const struct mt_engine *engine);
+const struct mt_fabric_device *mt_engine_device(const struct mt_engine *engine);
+/* From now on; NULL: nobody any more, with no request under way. */
+void mt_engine_keep(struct mt_engine *engine,
+                    const struct mt_engine_keeper *keeper);
 /* In a child of fork: touches nothing shared. The engine does nothing there from
  * now on (MT_ESTATE), and its memory stays. */
 void mt_engine_forget(struct mt_engine *engine);
@@ -196,6 +217,8 @@ struct mt_engine_counts {
     uint64_t rtr_extra_bytes; /* of messages that would not have been sent
                                * without RTRs: those not used, and what takes
                                * them back */
+    uint64_t registrations; /* of payload, for one message each */
+    uint64_t registrations_refused; /* these went in fragments */
     uint64_t thread_rounds; /* of progress, by the thread, that did something */
     uint64_t thread_events; /* of the device that it waited for */
 };

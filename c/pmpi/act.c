@@ -140,9 +140,7 @@ static void mt_act_path(char *path, size_t size)
 /* ---- loading ---- */
 
 /* The threads of the runtime have all signals blocked, so that one which the
- * program has blocked everywhere waits for the program. There is no Go in it:
- * Go opens SIGCHLD, SIGPROF, SIGTRAP and others on each thread that it starts,
- * whatever was blocked. */
+ * program has blocked everywhere waits for the program. */
 static mt_act_start_fn *mt_act_load(const char *path, char *why)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

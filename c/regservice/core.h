@@ -16,6 +16,7 @@ struct mt_regservice_calls {
     void *user;
     uint64_t max_bytes;
     uint32_t local_ranks;
+    const char *library;
     const struct mt_memhook *watched;
     enum mt_status (*enlist)(void *user, uint64_t address, uint64_t bytes,
                              struct mt_regservice_keys *keys_p);

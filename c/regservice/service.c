@@ -225,6 +225,7 @@ mt_regservice_new(const struct mt_regservice_options *options)
         .user = s,
         .max_bytes = options->max_bytes,
         .local_ranks = options->local_ranks != 0 ? options->local_ranks : 1,
+        .library = options->library,
         .watched = &mt_memhook,
         .enlist = mt_regservice_enlist,
         .discharge = mt_regservice_discharge,

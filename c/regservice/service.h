@@ -32,6 +32,8 @@ struct mt_regservice_options {
     uint32_t local_ranks;    /* of this node, who share the budget; 0: 1 */
     uint64_t max_bytes;      /* registered at once; 0: RLIMIT_MEMLOCK, at most
                               * a quarter of the machine, over local_ranks */
+    /* The file with the Go half; not asked for where that is linked in. */
+    const char *library;
     void (*say)(void *user, const char *text); /* why it could not be opened */
     void *user;
 };

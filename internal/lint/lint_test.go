@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -104,8 +105,10 @@ var cMay = map[string][]string{
 	"fabric/tool":  {"include", "paths", "tool"},
 	"memhook":      {"include", "memhook"},
 	"regservice":   {"include", "regcache", "regservice"},
-	"engine":       {"include", "paths", "engine"},
-	"act":          {"include", "abi", "gen", "act"},
+	// where the Go half is a library that a rank loads
+	"regservice/loaded": {"regservice", "loaded"},
+	"engine":            {"include", "paths", "engine"},
+	"act":               {"include", "abi", "gen", "regservice", "act"},
 }
 
 var include = regexp.MustCompile(`(?m)^\s*#\s*include\s+"([^"]+)"`)
@@ -334,9 +337,32 @@ func TestRuntimeExports(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(out), ".gopclntab") {
-		t.Error("Go is in it")
+		t.Error("Go is in it: it is to be in build/libmpishim-go.so")
 	}
 	for _, want := range []string{"NOW", "NODELETE", "GNU_RELRO"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+// TestGoExports: what leaves the library that brings Go into a rank, and that it
+// is never unloaded, for Go's threads run in it.
+func TestGoExports(t *testing.T) {
+	const library = "../../build/libmpishim-go.so"
+	out, err := exec.Command("nm", "-D", "--defined-only", "--format=just-symbols", library).Output()
+	if err != nil {
+		t.Fatalf("nm %s (make build first): %v", library, err)
+	}
+	names := strings.Fields(string(out))
+	slices.Sort(names)
+	if want := "mt_regservice_core_close mt_regservice_core_open mt_regservice_core_step"; strings.Join(names, " ") != want {
+		t.Errorf("exports %q, want %s", names, want)
+	}
+	if out, err = exec.Command("readelf", "-dlSW", library).Output(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".gopclntab", "NOW", "NODELETE", "GNU_RELRO"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%s is missing", want)
 		}

@@ -31,6 +31,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/cgo"
 	"sync/atomic"
 	"syscall"
@@ -105,6 +106,7 @@ var _ = [1]struct{}{}[unsafe.Sizeof(regcache.Generations{})-8*C.MT_MEMHOOK_BUCKE
 
 //export mt_regservice_core_open
 func mt_regservice_core_open(calls *C.struct_mt_regservice_calls, text *C.char, bytes C.size_t) C.uintptr_t {
+	runtime.GOMAXPROCS(1) // one thread calls, and a rank has other work for processors
 	s := &service{calls: calls}
 	limit := uint64(calls.max_bytes)
 	var err error

@@ -63,7 +63,7 @@ func prepare(m *testing.M) (int, error) {
 	return m.Run(), nil
 }
 
-var libraries = []string{"libmpishim.so", "libmpishim-rt.so"}
+var libraries = []string{"libmpishim.so", "libmpishim-rt.so", "libmpishim-go.so"}
 
 // need ends a test for which something is missing.
 func need(t *testing.T, m mpijob.MPI) {
@@ -180,4 +180,20 @@ func each(t *testing.T, f func(t *testing.T, m mpijob.MPI)) {
 			f(t, m)
 		})
 	}
+}
+
+// without leaves a copy of the libraries in a directory of its own, without one
+// of them, and returns the path of libmpishim.so.
+func without(t *testing.T, missing string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range libraries {
+		if name == missing {
+			continue
+		}
+		if err := os.Link(at(name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "libmpishim.so")
 }

@@ -61,6 +61,7 @@ func TestObserve(t *testing.T) {
 			"advise":   {options: []string{"--act=advise"}},
 			"act":      {options: []string{"--act"}, loads: true},
 			"variable": {options: []string{}, env: []string{"MPITRACE_ACT=auto"}, loads: true},
+			"cache":    {options: []string{"--act=cache=on", "--memory-monitor"}, loads: true},
 		} {
 			t.Run(name, func(t *testing.T) {
 				got := job{m: m, options: c.options, env: c.env, preload: []string{spy}, program: program}.run(t)
@@ -90,15 +91,27 @@ func TestObserve(t *testing.T) {
 }
 
 // TestSignals: signals that the program has blocked in all its threads wait for
-// the program: no thread of ours has one open.
+// the program: no thread of ours has one open, also none of Go, where
+// registrations are kept.
 func TestSignals(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
 		program := []string{made(t, m, "signals")}
-		want := []string{"0: 0 signals missing, 0 astray", "1: 0 signals missing, 0 astray"}
-		for name, options := range map[string][]string{"native": nil, "observe": {}, "act": {"--act"}, "act over iWARP": {"--act=device=iwarp:lo"}} {
+		native := job{m: m, program: program}.run(t)
+		if all := strings.Join(native.out, "\n"); strings.Count(all, ": 0 of 240 signals missing, 0 astray, ") != 2 || len(native.out) != 2 {
+			t.Fatalf("without mpitrace it says\n%s\n%s", all, native.err)
+		}
+		for name, options := range map[string][]string{
+			"observe":            {},
+			"act":                {"--act"},
+			"act over iWARP":     {"--act=device=iwarp:lo"},
+			"act with the cache": {"--act=cache=on", "--memory-monitor"},
+		} {
 			got := job{m: m, options: options, program: program}.run(t)
-			if got.status != 0 || !slices.Equal(got.out, want) || len(got.ours) > 0 || options != nil && len(got.act) != strings.Count(name, "act") {
+			if got.status != 0 || !slices.Equal(got.out, native.out) || len(got.ours) > 0 || len(got.act) != strings.Count(name, "act") {
 				t.Errorf("%s: status %d, verdicts %+v, output\n%s\n%s", name, got.status, got.act, strings.Join(got.out, "\n"), got.err)
+			}
+			if name == "act with the cache" {
+				kept(t, got, 2)
 			}
 		}
 	})
@@ -179,6 +192,7 @@ type ledger struct {
 	World       string
 	Rank, Ranks int
 	Policy      []string
+	CacheOff    string `json:"cache_off"`
 	Counts      map[string]int64
 }
 

@@ -1,8 +1,10 @@
 /* signals.c: a program that takes its signals itself. It blocks all of them
  * before MPI_Init, so that every thread that the MPI library starts has them
- * blocked too, and takes them one by one. It prints which threads have any open,
- * and how many signals others than it have taken: none and 0. Handlers are set,
- * that a signal which goes astray is counted and does not end the process. */
+ * blocked too, and takes them one by one: each that can be blocked, by
+ * sigtimedwait and by signalfd, and SIGPROF of an interval timer. It prints which
+ * threads have any open, how many signals others than it have taken, and whether
+ * anybody has changed a handler: none, 0 and 0. Handlers are set, that a signal
+ * which goes astray is counted and does not end the process. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <mpi.h>
@@ -10,14 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, PAUSE_US = 2000 };
+enum { ROUNDS = 2, PAUSE_US = 1000, LIMIT = 65 };
 
-static const int taken[] = {SIGHUP,  SIGTRAP,   SIGBUS,  SIGFPE,  SIGILL,
-                            SIGSEGV, SIGUSR1,   SIGALRM, SIGTERM, SIGSTKFLT,
-                            SIGCHLD, SIGPROF,   SIGURG,  SIGPIPE, SIGSYS};
 static volatile sig_atomic_t astray;
 
 static void handler(int signal)
@@ -26,11 +27,16 @@ static void handler(int signal)
     astray++;
 }
 
-/* Without those that cannot be blocked, and the two of the C library. */
+/* Not those that cannot be blocked, and the two of the C library. */
+static int taken(int s)
+{
+    return s != SIGKILL && s != SIGSTOP && s != 32 && s != 33;
+}
+
 static unsigned long long open_signals(const char *task)
 {
     char path[300], line[300];
-    unsigned long long blocked = 0;
+    unsigned long long blocked = 0, open = 0;
     snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
     FILE *file = fopen(path, "r");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
@@ -38,15 +44,14 @@ static unsigned long long open_signals(const char *task)
             blocked = strtoull(line + 7, NULL, 16);
         }
     }
-    if (file != NULL) {
-        fclose(file);
+    if (file == NULL) {
+        return 0; /* it has ended */
     }
-    for (int s = 1; s < SIGRTMIN; s++) {
-        if (s == SIGKILL || s == SIGSTOP || s > SIGSYS) {
-            blocked |= 1ull << (s - 1);
-        }
+    fclose(file);
+    for (int s = 1; s < LIMIT; s++) {
+        open |= taken(s) && (blocked >> (s - 1) & 1) == 0 ? 1ull << (s - 1) : 0;
     }
-    return ~blocked;
+    return open;
 }
 
 static void show_threads(int rank)
@@ -63,44 +68,73 @@ static void show_threads(int rank)
     closedir(tasks);
 }
 
-/* Of one signal to this process: whether it has not waited for us. */
-static int lost(int number)
+/* One to this process, for a thread of somebody else's to take. */
+static void cause(int number)
 {
-    struct timespec now = {0};
-    sigset_t one;
     pid_t child = number == SIGCHLD ? fork() : 0;
-    sigemptyset(&one);
-    sigaddset(&one, number);
-    if (number != SIGCHLD) {
+    if (number == SIGPROF) {
+        struct itimerval soon = {.it_value = {.tv_usec = 1000}}, now;
+        setitimer(ITIMER_PROF, &soon, NULL);
+        do {
+            getitimer(ITIMER_PROF, &now);
+        } while (now.it_value.tv_usec != 0 || now.it_value.tv_sec != 0);
+    } else if (number != SIGCHLD) {
         kill(getpid(), number);
     } else if (child == 0) {
         _exit(0);
     } else {
         waitpid(child, NULL, 0);
     }
-    usleep(PAUSE_US); /* for a thread that takes it */
-    return sigtimedwait(&one, NULL, &now) != number;
+    usleep(PAUSE_US);
+}
+
+/* Whether it has not waited for us. */
+static int lost(int number, int by_descriptor)
+{
+    struct timespec now = {0};
+    struct signalfd_siginfo info = {0};
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, number);
+    int fd = by_descriptor ? signalfd(-1, &one, SFD_NONBLOCK) : -1;
+    cause(number);
+    if (!by_descriptor) {
+        return sigtimedwait(&one, NULL, &now) != number;
+    }
+    ssize_t n = read(fd, &info, sizeof(info));
+    close(fd);
+    return n != sizeof(info) || info.ssi_signo != (unsigned)number;
 }
 
 int main(int argc, char **argv)
 {
-    struct sigaction set = {.sa_handler = handler};
+    struct sigaction set = {.sa_handler = handler}, found;
     sigset_t all;
-    int rank, missing = 0;
+    int rank, missing = 0, sent = 0, changed = 0;
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
-        sigaction(taken[i], &set, NULL);
+    for (int s = 1; s < LIMIT; s++) {
+        if (taken(s)) {
+            sigaction(s, &set, NULL);
+        }
     }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     show_threads(rank);
+    for (int s = 1; s < LIMIT; s++) {
+        changed += taken(s) && sigaction(s, NULL, &found) == 0 &&
+                   found.sa_handler != handler;
+    }
     for (int round = 0; round < ROUNDS; round++) {
-        for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
-            missing += lost(taken[i]);
+        for (int s = 1; s < LIMIT; s++) {
+            for (int way = 0; taken(s) && way < 2; way++, sent++) {
+                missing += lost(s, way);
+            }
         }
     }
-    printf("%d: %d signals missing, %d astray\n", rank, missing, (int)astray);
+    show_threads(rank);
+    printf("%d: %d of %d signals missing, %d astray, %d handlers changed\n",
+           rank, missing, sent, (int)astray, changed);
     MPI_Finalize();
     return 0;
 }
