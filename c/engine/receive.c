@@ -64,6 +64,14 @@ void mt_receive_self(struct mt_engine_request *receive,
     mt_request_end(receive, receive->status);
 }
 
+void mt_receive_thank(struct mt_engine_request *r, uint64_t number)
+{
+    r->number = number;
+    r->state = r->wrong == MT_ENGINE_NO_WAY ? MT_REQUEST_DONE
+                                            : MT_REQUEST_WRONG;
+    mt_leave(r->peer, r);
+}
+
 void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
                       const struct mt_wire *head,
                       const struct mt_wire_rest *rest, const void *payload)
@@ -74,13 +82,15 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
     if (head->kind == MT_WIRE_EAGER) {
         mt_layout_unpack(&r->buffer, 0, payload, n);
         engine->counts.copied_bytes += n;
-        if ((head->flags & MT_WIRE_SYNCHRONOUS) == 0) {
+        if (mt_unlikely(rest->answer != 0)) {
+            mt_verify_arrived(r, MT_ENGINE_EAGER, rest->answer);
+        }
+        if ((head->flags & MT_WIRE_SYNCHRONOUS) == 0 &&
+            r->wrong == MT_ENGINE_NO_WAY) {
             mt_request_end(r, r->status);
             return;
         }
-        r->number = rest->number;
-        r->state = MT_REQUEST_DONE;
-        mt_leave(peer, r);
+        mt_receive_thank(r, rest->number);
         return;
     }
     struct mt_engine_transfer *t = peer->ended ? NULL : mt_transfer_new(r);
@@ -94,6 +104,7 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
     t->remote_address = rest->address;
     t->remote_key = head->rkey;
     t->way = head->flags;
+    t->check = rest->answer;
     mt_transfer_fetch(t);
 }
 

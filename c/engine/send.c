@@ -36,6 +36,11 @@ static void mt_leave_head(const struct mt_engine_request *r,
         head->kind = MT_WIRE_DONE;
         rest->number = r->number;
         break;
+    case MT_REQUEST_WRONG:
+        head->kind = MT_WIRE_WRONG;
+        rest->number = r->number;
+        rest->answer = r->wrong;
+        break;
     case MT_REQUEST_PULL:
         head->kind = MT_WIRE_PULL;
         rest->number = t->remote_number;
@@ -120,6 +125,27 @@ static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
     return status;
 }
 
+enum mt_status mt_leave_note(struct mt_engine_peer *peer,
+                             const struct mt_wire *head,
+                             const struct mt_wire_rest *rest)
+{
+    void *place;
+    enum mt_status status = mt_credits_reserve(&peer->credits, &place);
+    if (status != MT_OK) {
+        return status;
+    }
+    struct mt_wire *to = place;
+    *to = *head;
+    to->sequence = peer->sent + 1;
+    memcpy(to + 1, rest, sizeof(*rest));
+    status = mt_credits_commit(&peer->credits, sizeof(*head) + sizeof(*rest), 0);
+    if (status == MT_OK) {
+        peer->sent++;
+        mt_peer_busy(peer);
+    }
+    return status;
+}
+
 /* Not before its WRITEs have completed. */
 void mt_request_wait(struct mt_engine_request *r, enum mt_status status)
 {
@@ -151,9 +177,11 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
     case MT_REQUEST_RTS:
         counts->rendezvous_messages++;
         counts->rendezvous_bytes += t->bytes;
+        mt_transfer_count(t, 1);
         r->state = MT_REQUEST_ANSWER;
         break;
     case MT_REQUEST_DONE:
+    case MT_REQUEST_WRONG:
         mt_request_end(r, r->status);
         break;
     case MT_REQUEST_PULL:
@@ -200,14 +228,19 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
     struct mt_engine_request *r = peer->leaving;
     uint64_t payload = 0;
     bool writes = r->state == MT_REQUEST_PUT;
-    enum mt_status status = writes ? mt_transfer_put(r->transfer)
-                                   : mt_leave_post(peer, r, &payload);
+    bool checks = mt_unlikely(r->check == MT_CHECK_DUE);
+    enum mt_status status = checks   ? mt_verify_announce(r)
+                            : writes ? mt_transfer_put(r->transfer)
+                                     : mt_leave_post(peer, r, &payload);
     if (status == MT_EAGAIN) {
         return false;
     }
     if (status != MT_OK) {
         mt_peer_end(peer); /* and with it all that wants to leave */
         return true;
+    }
+    if (checks) {
+        return true; /* and then the message */
     }
     if (writes) { /* on a queue pair what comes behind does not overtake it */
         if (r->transfer->moved == r->transfer->bytes) {
@@ -239,7 +272,7 @@ void mt_leave(struct mt_engine_peer *peer, struct mt_engine_request *r)
 {
     bool first = peer->leaving == NULL;
     if (mt_unlikely(peer->ended)) {
-        mt_request_end(r, r->state == MT_REQUEST_DONE ? r->status : MT_EPEER);
+        mt_request_end(r, mt_leave_thanks(r) ? r->status : MT_EPEER);
         return;
     }
     mt_leave_add(peer, r);
@@ -293,6 +326,11 @@ static enum mt_status mt_send_self(struct mt_engine_request *r, bool eager)
 
 static enum mt_status mt_send_peer(struct mt_engine_request *r, bool eager)
 {
+    if (mt_unlikely(r->context->engine->o.verify_every > 0)) {
+        mt_verify_sample(r);
+        eager = eager && (r->buffer.bytes == 0 ||
+                          !mt_verify_shuns(r->peer, MT_ENGINE_EAGER));
+    }
     if (!eager || r->mode == MT_ENGINE_SYNCHRONOUS) {
         struct mt_engine_transfer *t = mt_transfer_new(r);
         if (t == NULL) {
@@ -357,7 +395,10 @@ void mt_engine_cancel(struct mt_engine_request *request)
         break;
     case MT_REQUEST_EAGER:
     case MT_REQUEST_RTS:
-        mt_leave_remove(request);
+        taken = request->check != MT_CHECK_SENT;
+        if (taken) {
+            mt_leave_remove(request);
+        }
         break;
     case MT_REQUEST_PARKED:
         taken = mt_message_cancel(request->parked);

@@ -39,7 +39,8 @@ static bool mt_rest_right(const struct mt_wire_message *m)
     bool asks = kind == MT_WIRE_PULL || kind == MT_WIRE_CTS;
     bool counts = asks || kind == MT_WIRE_RTS;
     bool carries = kind == MT_WIRE_EAGER || kind == MT_WIRE_FRAGMENT;
-    return (asks ? r->bytes > 0 : r->answer == 0) &&
+    return (asks ? r->bytes > 0 : kind == MT_WIRE_WRONG || r->answer == 0) &&
+           (kind != MT_WIRE_CHECK || r->number < MT_WIRE_CHECKED) &&
            (counts ? r->bytes <= INT64_MAX : r->bytes == 0) &&
            (mt_has_memory(&m->head) ? r->address <= UINT64_MAX - r->bytes
                                     : r->address == 0) &&

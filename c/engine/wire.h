@@ -11,7 +11,7 @@
 #include "../include/base.h"
 #include "../include/status.h"
 
-enum { MT_WIRE_VERSION = 1 };
+enum { MT_WIRE_VERSION = 2 };
 
 enum mt_wire_kind {
     MT_WIRE_EAGER = 1, /* a message with its payload */
@@ -21,6 +21,8 @@ enum mt_wire_kind {
     MT_WIRE_FRAGMENT,  /* a part of the payload, in order */
     MT_WIRE_CTS,       /* write the payload here */
     MT_WIRE_FIN,       /* it is written */
+    MT_WIRE_CHECK,     /* the checksum of the next EAGER or RTS */
+    MT_WIRE_WRONG,     /* a message arrived wrong; else as DONE */
     MT_WIRE_KINDS,
 };
 
@@ -46,11 +48,17 @@ struct mt_wire {
 /* The others go on with this; what a kind has no use for is 0. */
 struct mt_wire_rest {
     uint64_t number;  /* EAGER, RTS: of the sender's request; else of the
-                       * receiver's (of this message) */
-    uint64_t answer;  /* PULL, CTS: of the request that waits for the payload */
+                       * receiver's (of this message); CHECK: the checksum;
+                       * WRONG: of a request that waits for DONE, or 0 */
+    uint64_t answer;  /* PULL, CTS: of the request that waits for the payload;
+                       * WRONG: the way, enum mt_engine_way. Of an EAGER or RTS
+                       * that has arrived: its checksum, and MT_WIRE_CHECKED */
     uint64_t bytes;   /* RTS: of payload; PULL, CTS: how much is wanted */
     uint64_t address; /* RTS, CTS: where it is, where it goes */
 };
+
+/* Tells that there is a checksum, in the lower half. */
+#define MT_WIRE_CHECKED (UINT64_C(1) << 32)
 
 /* A message, taken apart. */
 struct mt_wire_message {

@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/send.c c/engine/transfer.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c */
 /* Messages of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it many that are nearly right. Each message lies in memory of exactly its size.
  * Nothing may crash, nothing outside the receives may change, and once the peer
@@ -162,6 +162,8 @@ static void begin(void)
     engine.max_work = 100;
     engine.writes = true;
     engine.o.rendezvous = turn % 2 == 0 ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+    engine.o.choose = turn % 3 == 0;
+    engine.o.verify_every = turn % 4;
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];
     engine.rails.rails[0].receive_cq = &cqs[1];
@@ -222,6 +224,7 @@ static void end(void)
     mt_engine_context_close(context);
     mt_contexts_free(&engine);
     mt_transfers_free(&engine);
+    mt_choices_free(&engine.choices);
     mt_credits_close(&peers[1].credits);
     CHECK_EQ(memories, 0);
 }
@@ -304,6 +307,13 @@ static uint32_t draw_message(uint8_t *to)
         rest.address = head.kind == MT_WIRE_CTS ? 4096 : 0;
         head.rkey = head.kind == MT_WIRE_CTS ? 9 : 0;
         head.flags = 0;
+    }
+    if (head.kind == MT_WIRE_CHECK) {
+        rest.number = dice(20) == 0 ? MT_WIRE_CHECKED : dice(9);
+    }
+    if (head.kind == MT_WIRE_WRONG) {
+        rest.number = dice(2) == 0 ? 0 : rest.number;
+        rest.answer = dice(MT_ENGINE_WAYS + 1);
     }
     if (dice(40) == 0) {
         rest.bytes = check_random(&state);

@@ -616,12 +616,17 @@ static void run(void *argument)
     for (uint32_t t = 1; t < job->threads; t++) {
         pthread_join(threads[t], NULL);
     }
+    struct mt_engine_counts counts;
+    mt_engine_count(fix.engine, &counts);
+    EQ(counts.wrong_messages, 0);
+    CHECK(o.verify_every == 0 || counts.verified_messages > 0);
     if (job->victim == NOBODY) {
         fix_close();
     }
 }
 
-/* Turns of try take one rendezvous after the other, and differ between seeds. */
+/* Turns of try take one rendezvous after the other, or try them, and verify more
+ * or less; and differ between seeds. */
 static uint64_t turn;
 
 static bool try(const char *what, uint32_t processes, struct job job)
@@ -631,7 +636,10 @@ static bool try(const char *what, uint32_t processes, struct job job)
     job.options.eager_limit = EAGER;
     job.options.fabric.engine_cpu = -1;
     job.options.rendezvous =
-        turn++ % 2 == 0 ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+        turn % 2 == 0 ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+    job.options.choose = turn / 2 % 2 == 0;
+    job.options.verify_every = (uint32_t)(turn % 3);
+    turn++;
     job.epochs = (job.epochs + SLOWER - 1) / SLOWER;
     job.epochs = job.epochs < 2 ? 2 : job.epochs;
     bool right = fix_run(what, processes, run, &job);
