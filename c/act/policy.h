@@ -9,6 +9,9 @@ struct mt_act_policy {
     char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
     uint64_t eager_limit;
     enum mt_engine_rendezvous rendezvous;
+    bool choose; /* between it and the other one */
+    uint32_t verify_every;
+    bool verify_stops; /* the job, after a message that arrived wrong */
 };
 
 /* What the text does not name has its default. */

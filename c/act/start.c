@@ -166,6 +166,7 @@ static enum mt_status open_engine(void)
     uint32_t reach = MT_ACT_VERBS;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
     mt_act_policy_read(mt_act.host->policy, &policy);
+    mt_act.verify_stops = policy.verify_stops;
     facts_of(&mine, names);
     if (all == NULL) { /* the others wait for this rank's facts */
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
@@ -191,6 +192,8 @@ static enum mt_status open_engine(void)
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,
         .rendezvous = policy.rendezvous,
+        .choose = policy.choose,
+        .verify_every = policy.verify_every,
         .thread = true,
         .say = say};
     return mt_engine_open(&options, &mt_act.engine);
@@ -244,6 +247,7 @@ static void list_functions(struct mt_act_functions *functions)
     mt_act_wait_functions(functions);
     mt_act_array_functions(functions);
     mt_act_buffered_functions(functions);
+    mt_act_left_functions(functions);
 }
 
 /* ---- the end ---- */
@@ -306,7 +310,7 @@ static void end(void)
     mt_act_probe_end();
     mt_act_requests_end();
     mt_act_comm_end();
-    mt_act_ledger_write(mt_act.host, mt_act.engine);
+    mt_act_ledger_write(mt_act.host, mt_act.engine, &mt_act.left);
     if (idle) {
         mt_engine_close(mt_act.engine);
     }
