@@ -18,6 +18,7 @@
 #include "../gen/types.gen.h"
 #include "../include/act.h"
 #include "../include/engine.h"
+#include "ledger.h"
 #include "policy.h"
 #include "table.h"
 
@@ -40,6 +41,9 @@ struct mt_act {
     uint32_t never_taken; /* a thread is testing it */
     uint32_t lock;
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
+    bool verify_stops;    /* the job, after a message that arrived wrong */
+    uint32_t wrong_said;  /* one has arrived */
+    struct mt_act_left left;
     struct mt_act_table comms, types, requests, messages;
 };
 extern struct mt_act mt_act;
@@ -175,6 +179,12 @@ enum mt_act_use { MT_ACT_SENDS, MT_ACT_RECEIVES };
  * and it goes somewhere. The datatype is looked up, and given back if not. */
 bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m,
                   enum mt_act_use use, struct mt_act_type **type_p);
+/* The same, of a communicator that need not be ours; counts messages that are
+ * left to the library. */
+bool mt_act_ours(const struct mt_act_comm *comm, const struct mt_act_message *m,
+                 enum mt_act_use use, struct mt_act_type **type_p);
+/* A communicator was left to the library. */
+void mt_act_comm_left(MT_Comm made, enum mt_act_left_reason why);
 /* Start, after a check. An MPI error class: nothing was started, and the type is
  * given back. */
 int mt_act_send(struct mt_act_operation *operation, struct mt_act_comm *comm,
@@ -192,6 +202,9 @@ int mt_act_receive_message(struct mt_act_operation *operation,
 void mt_act_unpack(struct mt_act_operation *operation);
 /* After its end: unpacks, gives back what it held. The MPI error class. */
 int mt_act_finish(struct mt_act_operation *operation);
+/* A message that is not what was sent, received by this operation: says so once,
+ * and ends the job if the policy wants that. */
+void mt_act_wrong(const struct mt_act_operation *operation);
 /* Bytes of ours, whatever type they once had. */
 int mt_act_send_bytes(struct mt_act_operation *operation,
                       struct mt_act_comm *comm, int32_t rank, int32_t tag,
@@ -326,5 +339,6 @@ void mt_act_probe_end(void);
 void mt_act_wait_functions(struct mt_act_functions *functions);
 void mt_act_array_functions(struct mt_act_functions *functions);
 void mt_act_buffered_functions(struct mt_act_functions *functions);
+void mt_act_left_functions(struct mt_act_functions *functions);
 
 #endif

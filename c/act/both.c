@@ -20,9 +20,9 @@ static bool pair_begin(struct mt_act_pair *pair, MT_Comm handle)
     pair->comm = comm;
     pair->out_type = NULL;
     pair->in_type = NULL;
-    if (comm == NULL || (!sends && !receives) ||
-        (sends &&
-         !mt_act_check(comm, &pair->out, MT_ACT_SENDS, &pair->out_type))) {
+    if ((sends &&
+         !mt_act_ours(comm, &pair->out, MT_ACT_SENDS, &pair->out_type)) ||
+        comm == NULL || (!sends && !receives)) {
         return false;
     }
     if (receives &&

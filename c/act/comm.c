@@ -150,7 +150,11 @@ static enum mt_act_verdict agree(MT_Comm handle, enum mt_act_verdict mine,
 
 void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
 {
-    if (made == MT_COMM_NULL || mt_act_comm_find(parent) == NULL) {
+    if (made == MT_COMM_NULL) {
+        return;
+    }
+    if (mt_act_comm_find(parent) == NULL) {
+        mt_act_comm_left(made, MT_ACT_LEFT_PARENT);
         return;
     }
     struct mt_act_comm *comm = comm_new(made);
@@ -174,8 +178,11 @@ void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
             comm_close(comm);
         }
     }
-    if (verdict != MT_ACT_AGREED && comm != NULL) {
-        comm_delete(comm);
+    if (verdict != MT_ACT_AGREED) {
+        mt_act_comm_left(made, MT_ACT_LEFT_MEMORY);
+        if (comm != NULL) {
+            comm_delete(comm);
+        }
     }
 }
 

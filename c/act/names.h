@@ -35,6 +35,12 @@
 #define mt_act_unpack MT_NAME(act_unpack)
 #define mt_act_finish MT_NAME(act_finish)
 #define mt_act_status MT_NAME(act_status)
+/* left.c */
+#define mt_act_ours MT_NAME(act_ours)
+#define mt_act_comm_left MT_NAME(act_comm_left)
+#define mt_act_left_functions MT_NAME(act_left_functions)
+/* verify.c */
+#define mt_act_wrong MT_NAME(act_wrong)
 /* pool.c */
 #define mt_act_request_get MT_NAME(act_request_get)
 #define mt_act_request_put MT_NAME(act_request_put)

@@ -157,6 +157,10 @@ void mt_act_unpack(struct mt_act_operation *operation)
 
 int mt_act_finish(struct mt_act_operation *operation)
 {
+    if (mt_unlikely(operation->receive &&
+                    operation->engine.wrong != MT_ENGINE_NO_WAY)) {
+        mt_act_wrong(operation);
+    }
     mt_act_unpack(operation);
     release(operation);
     if (mt_unlikely(mt_act.unpacked_late != 0)) {

@@ -10,8 +10,7 @@ static bool prepare(enum mt_act_kind kind, enum mt_engine_mode mode,
     struct mt_act_type *type;
     enum mt_act_use use =
         kind == MT_ACT_RECEIVE ? MT_ACT_RECEIVES : MT_ACT_SENDS;
-    if (comm == NULL || request_p == NULL ||
-        !mt_act_check(comm, m, use, &type)) {
+    if (request_p == NULL || !mt_act_ours(comm, m, use, &type)) {
         return false;
     }
     struct mt_act_request *request = mt_act_request_get(kind, comm);

@@ -37,6 +37,52 @@ static uint64_t number_of(const char *text, const char *name,
     return value != NULL ? strtoull(value, NULL, 10) : otherwise;
 }
 
+/* Whether a word stands among those of a value, with + between them. */
+static bool has_word(const char *value, size_t length, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *end = value + length; value < end;) {
+        size_t m = strcspn(value, "+\n");
+        if (m == n && memcmp(value, word, n) == 0) {
+            return true;
+        }
+        value += m + 1;
+    }
+    return false;
+}
+
+static void rendezvous_read(const char *text, struct mt_act_policy *policy_p)
+{
+    size_t length = 0;
+    const char *value = value_of(text, "rendezvous", &length);
+    if (value == NULL) {
+        return;
+    }
+    bool reads = has_word(value, length, "read") ||
+                 has_word(value, length, "read-event");
+    bool writes = has_word(value, length, "write");
+    if (has_word(value, length, "receiver")) {
+        policy_p->rendezvous = MT_ENGINE_RTR;
+    } else if (writes && !reads) {
+        policy_p->rendezvous = MT_ENGINE_RPUT;
+    }
+    value = value_of(text, "proof", &length);
+    policy_p->choose = reads && writes && value != NULL &&
+                       has_word(value, length, "on");
+}
+
+static void verify_read(const char *text, struct mt_act_policy *policy_p)
+{
+    size_t length = 0;
+    const char *value = value_of(text, "verify_every", &length);
+    if (value != NULL) {
+        policy_p->verify_every = (uint32_t)strtoul(value, NULL, 10);
+    }
+    value = value_of(text, "verify_action", &length);
+    policy_p->verify_stops =
+        value == NULL || !has_word(value, length, "quarantine");
+}
+
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
@@ -59,10 +105,6 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
                           : strncmp(value, "off\n", 4) == 0 ? MT_ACT_CACHE_OFF
                                                             : MT_ACT_CACHE_AUTO;
     }
-    value = value_of(text, "rendezvous", &length);
-    if (value != NULL && strncmp(value, "write", 5) == 0) {
-        policy_p->rendezvous = MT_ENGINE_RPUT; /* of several, the first */
-    } else if (value != NULL && strncmp(value, "receiver", 8) == 0) {
-        policy_p->rendezvous = MT_ENGINE_RTR;
-    }
+    rendezvous_read(text, policy_p);
+    verify_read(text, policy_p);
 }

@@ -20,6 +20,9 @@ struct mt_act_policy {
     uint32_t rtr_usage, rtr_sample;
     enum mt_act_cache cache;
     uint64_t pinned; /* bytes that the cache may register; 0: its share */
+    bool choose; /* between it and the other one */
+    uint32_t verify_every;
+    bool verify_stops; /* the job, after a message that arrived wrong */
 };
 
 /* What the text does not name has its default. */

@@ -8,7 +8,7 @@ static bool send_blocking(const struct mt_act_message *m, MT_Comm handle,
     struct mt_act_comm *comm = mt_act_comm_find(handle);
     struct mt_act_type *type;
     struct mt_act_operation operation;
-    if (comm == NULL || !mt_act_check(comm, m, MT_ACT_SENDS, &type)) {
+    if (!mt_act_ours(comm, m, MT_ACT_SENDS, &type)) {
         return false;
     }
     int error = mt_act_send(&operation, comm, m, type, mode);
@@ -26,7 +26,7 @@ static bool send_buffered(const struct mt_act_message *m, MT_Comm handle,
     struct mt_act_comm *comm = mt_act_comm_find(handle);
     struct mt_act_type *type;
     (void)mode;
-    if (comm == NULL || !mt_act_check(comm, m, MT_ACT_SENDS, &type)) {
+    if (!mt_act_ours(comm, m, MT_ACT_SENDS, &type)) {
         return false;
     }
     *rc_p = mt_act_error(comm, mt_act_buffered(comm, m, type));

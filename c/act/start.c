@@ -176,6 +176,7 @@ static enum mt_status open_engine(void)
     uint32_t reach = MT_ACT_VERBS;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
     mt_act_policy_read(mt_act.host->policy, &policy);
+    mt_act.verify_stops = policy.verify_stops;
     facts_of(&mine, names);
     if (all == NULL) { /* the others wait for this rank's facts */
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
@@ -206,6 +207,8 @@ static enum mt_status open_engine(void)
         .rendezvous = policy.rendezvous,
         .rtr_usage = policy.rtr_usage,
         .rtr_sample = policy.rtr_sample,
+        .choose = policy.choose,
+        .verify_every = policy.verify_every,
         .thread = true,
         .say = say};
     return mt_engine_open(&options, &mt_act.engine);
@@ -259,6 +262,7 @@ static void list_functions(struct mt_act_functions *functions)
     mt_act_wait_functions(functions);
     mt_act_array_functions(functions);
     mt_act_buffered_functions(functions);
+    mt_act_left_functions(functions);
 }
 
 /* ---- the end ---- */
@@ -321,7 +325,7 @@ static void end(void)
     mt_act_probe_end();
     mt_act_requests_end();
     mt_act_comm_end();
-    mt_act_ledger_write(mt_act.host, mt_act.engine);
+    mt_act_ledger_write(mt_act.host, mt_act.engine, &mt_act.left);
     if (idle) {
         mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);

@@ -5,8 +5,10 @@
 #include <string.h>
 
 static enum mt_status mt_arrive_message(struct mt_engine_peer *peer,
-                                        const struct mt_wire_message *m)
+                                        struct mt_wire_message *m)
 {
+    m->rest.answer = peer->check;
+    peer->check = 0;
     struct mt_engine_context *context =
         mt_context_get(peer->engine, m->head.context);
     if (context == NULL) {
@@ -54,6 +56,10 @@ static enum mt_status mt_arrive_pull(struct mt_engine_transfer *t,
     if (r->state != MT_REQUEST_ANSWER || rest->bytes > t->bytes) {
         return MT_EPEER;
     }
+    mt_transfer_count(t, -1);
+    t->spoilt = t->spoilt || t->way != MT_WIRE_NO_READ;
+    t->way = MT_WIRE_NO_READ;
+    mt_transfer_count(t, 1);
     t->bytes = rest->bytes;
     t->remote_number = rest->answer;
     r->state = MT_REQUEST_FRAGMENTS;
@@ -87,7 +93,7 @@ static enum mt_status mt_arrive_fin(struct mt_engine_transfer *t)
         return MT_EPEER;
     }
     mt_transfer_land(t);
-    mt_request_end(r, r->status);
+    mt_transfer_whole(t, MT_ENGINE_WRITTEN);
     return MT_OK;
 }
 
@@ -103,9 +109,34 @@ static enum mt_status mt_arrive_fragment(struct mt_engine_transfer *t,
     r->context->engine->counts.copied_bytes += m->payload_bytes;
     t->moved += m->payload_bytes;
     if (t->moved == t->bytes) {
-        mt_request_end(r, r->status);
+        mt_transfer_whole(t, MT_ENGINE_FRAGMENTS);
     }
     return MT_OK;
+}
+
+/* The checksum of the next message. */
+static enum mt_status mt_arrive_check(struct mt_engine_peer *peer,
+                                      const struct mt_wire_rest *rest)
+{
+    if (peer->check != 0) {
+        return MT_EPEER;
+    }
+    peer->check = MT_WIRE_CHECKED | rest->number;
+    return MT_OK;
+}
+
+/* A message of ours arrived wrong; the peer may be done with it. */
+static enum mt_status mt_arrive_wrong(struct mt_engine_peer *peer,
+                                      const struct mt_wire_rest *rest)
+{
+    if (!mt_verify_shun(peer, rest->answer)) {
+        return MT_EPEER;
+    }
+    if (rest->number == 0) {
+        return MT_OK;
+    }
+    struct mt_engine_transfer *t = mt_transfer_find(peer, rest->number);
+    return t != NULL ? mt_arrive_done(t) : MT_EPEER;
 }
 
 /* What is for a request of ours that the peer knows by number. */
@@ -157,12 +188,16 @@ enum mt_status mt_arrive_ring(struct mt_engine_peer *peer, const void *bytes,
 }
 
 static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,
-                                        const struct mt_wire_message *m)
+                                        struct mt_wire_message *m)
 {
     switch (m->head.kind) {
     case MT_WIRE_EAGER:
     case MT_WIRE_RTS:
         return mt_arrive_message(peer, m);
+    case MT_WIRE_CHECK:
+        return mt_arrive_check(peer, &m->rest);
+    case MT_WIRE_WRONG:
+        return mt_arrive_wrong(peer, &m->rest);
     case MT_WIRE_RING:
         return mt_ring_offered(peer, m);
     case MT_WIRE_WORD:

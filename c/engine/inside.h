@@ -12,6 +12,9 @@
  *   rtr.c       receives that ask first
  *   usage.c     whether that pays
  *   keeper.c    registrations that somebody else keeps
+ *   choice.c    which way it goes, where the policy leaves that open
+ *   trial.c     ... whether one way takes less time than another
+ *   verify.c    whether it arrives as it was sent
  *   layout.c    memory that is not contiguous
  *   wire.c      headers
  *
@@ -20,12 +23,14 @@
 #define MPITRACE_ENGINE_INSIDE_H
 
 #include <pthread.h>
+#include <time.h>
 
 #include "../fabric/paths/credits.h"
 #include "../fabric/paths/mesh.h"
 #include "../fabric/paths/reads.h"
 #include "../fabric/paths/ring.h"
 #include "../include/engine.h"
+#include "choice.h"
 #include "layout.h"
 #include "rtr.h"
 #include "wire.h"
@@ -39,6 +44,7 @@ enum mt_request_state {
     MT_REQUEST_EAGER,
     MT_REQUEST_RTS,
     MT_REQUEST_DONE,
+    MT_REQUEST_WRONG, /* the same, of a message that arrived wrong */
     MT_REQUEST_PULL,
     MT_REQUEST_FRAGMENTS,
     MT_REQUEST_CTS,
@@ -71,6 +77,9 @@ struct mt_engine_transfer {
     bool failed;      /* one of them, or the peer before them */
     bool offered;     /* they go where an RTR wants them */
     uint8_t way;      /* enum mt_wire_flag of its RTS */
+    bool spoilt;      /* it did not go the way that was chosen */
+    struct mt_choice *choice; /* NULL: there was none */
+    uint64_t check;   /* of a receive: see mt_wire_rest.answer */
     struct mt_read read;
 };
 
@@ -128,6 +137,8 @@ struct mt_engine_peer {
     uint32_t sent, arrived; /* sequence of the last message */
     bool offered;           /* a ring, or there was none left */
     struct mt_engine_ring *ring; /* NULL: it has not sent much, nor did we */
+    uint32_t shunned; /* ways to it that are not used any more, 1 << way */
+    uint64_t check;   /* of the next message from it, see mt_wire_rest */
     struct mt_engine_request *leaving, **leaving_tail;
     struct mt_rtr *rtr; /* NULL: no RTR was exchanged with it */
 };
@@ -165,6 +176,9 @@ struct mt_engine {
     uint32_t transfer_count, transfer_room, transfer_turn;
     struct mt_engine_transfer *transfers_free;
     struct mt_engine_counts counts;
+    struct mt_choices choices;
+    uint64_t opened_ns;
+    uint32_t unchecked; /* messages since the last with a checksum */
     uint64_t max_work; /* bytes of a READ or WRITE */
     /* of the device */
     struct mt_fabric_context *device;
@@ -209,6 +223,13 @@ MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
                                             __ATOMIC_RELAXED) != 0)) {
         mt_engine_wake(engine);
     }
+}
+
+MT_INLINE uint64_t mt_engine_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* Counters that are read without the lock. */
@@ -279,6 +300,9 @@ void mt_request_forget(struct mt_engine_request *request);
 void mt_receive_self(struct mt_engine_request *receive,
                      const struct mt_wire *head,
                      struct mt_engine_request *send);
+/* It has got its message: tells the sender, by its number of it; 0: only if it
+ * arrived wrong. */
+void mt_receive_thank(struct mt_engine_request *request, uint64_t number);
 /* ... of a peer; payload: of an EAGER one. */
 void mt_receive_begin(struct mt_engine_request *request,
                       struct mt_engine_peer *peer, const struct mt_wire *head,
@@ -344,6 +368,13 @@ MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
     return moved;
 }
 
+/* A receive that only has to tell that it has got its message. */
+MT_INLINE bool mt_leave_thanks(const struct mt_engine_request *request)
+{
+    return request->state == MT_REQUEST_DONE ||
+           request->state == MT_REQUEST_WRONG;
+}
+
 /* ---- transfers (transfer.c) ---- */
 
 /* NULL: no memory. */
@@ -366,6 +397,11 @@ void mt_transfer_fetch(struct mt_engine_transfer *transfer);
 enum mt_status mt_transfer_put(struct mt_engine_transfer *transfer);
 /* Payload that was written, or read, is in the buffer of its receive. */
 void mt_transfer_land(struct mt_engine_transfer *transfer);
+/* Adds it to the counts of its way, or takes it away again. */
+void mt_transfer_count(struct mt_engine_transfer *transfer, int by);
+/* A receive whose sender waits for nothing has all its payload. */
+void mt_transfer_whole(struct mt_engine_transfer *transfer,
+                       enum mt_engine_way way);
 /* A WRITE is done. */
 void mt_transfer_written(struct mt_engine_transfer *transfer,
                          enum mt_status status);
@@ -411,6 +447,31 @@ enum mt_status mt_rtr_filled(struct mt_engine_transfer *transfer,
                              uint64_t bytes);
 enum mt_status mt_rtr_revoke(struct mt_engine_peer *peer, uint64_t number);
 enum mt_status mt_rtr_revoked(struct mt_engine_peer *peer, uint64_t number);
+
+/* ---- verification (verify.c) ---- */
+
+/* struct mt_engine_request, of a send. */
+enum mt_check {
+    MT_CHECK_NONE = 0,
+    MT_CHECK_DUE,
+    MT_CHECK_SENT, /* its message must follow */
+};
+
+/* A send begins: perhaps it is to have a checksum. */
+void mt_verify_sample(struct mt_engine_request *request);
+/* Sends it. MT_EAGAIN: not now. */
+enum mt_status mt_verify_announce(struct mt_engine_request *request);
+/* Its payload is in the buffer of its receive: is it what was sent? */
+void mt_verify_arrived(struct mt_engine_request *request,
+                       enum mt_engine_way way, uint64_t check);
+/* A peer says that a message of ours arrived wrong. False: it makes no sense. */
+bool mt_verify_shun(struct mt_engine_peer *peer, uint64_t way);
+
+MT_INLINE bool mt_verify_shuns(const struct mt_engine_peer *peer,
+                               enum mt_engine_way way)
+{
+    return mt_unlikely((peer->shunned & 1U << way) != 0);
+}
 
 /* ---- peers (progress.c) ---- */
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "../fabric/crc32c.h"
+
 /* A place in a buffer, and how many bytes lie in a row there. */
 struct mt_place {
     const struct mt_buffer *buffer;
@@ -110,4 +112,22 @@ void mt_layout_scatter(const struct mt_buffer *buffer, uint64_t to,
         source += n;
         bytes -= n;
     }
+}
+
+uint32_t mt_layout_checksum(const struct mt_buffer *buffer, uint64_t bytes)
+{
+    uint32_t sum = 0;
+    if (bytes == 0) {
+        return 0;
+    }
+    struct mt_place p = mt_place_at(buffer, 0);
+    while (bytes > 0) {
+        char *source;
+        uint64_t n = mt_place_row(&p, &source);
+        n = n < bytes ? n : bytes;
+        sum = mt_crc32c(sum, source, n);
+        mt_place_move(&p, n);
+        bytes -= n;
+    }
+    return sum;
 }

@@ -43,4 +43,7 @@ MT_INLINE void mt_layout_unpack(const struct mt_buffer *buffer, uint64_t to,
 void mt_layout_copy(const struct mt_buffer *to, const struct mt_buffer *from,
                     uint64_t bytes);
 
+/* CRC32C of the first bytes, in the order in which they go into a message. */
+uint32_t mt_layout_checksum(const struct mt_buffer *buffer, uint64_t bytes);
+
 #endif

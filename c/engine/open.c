@@ -273,6 +273,7 @@ static void mt_engine_free(struct mt_engine *engine)
 {
     mt_contexts_free(engine);
     mt_transfers_free(engine);
+    mt_choices_free(&engine->choices);
     if (engine->mesh.rails != NULL) {
         mt_mesh_destroy(&engine->mesh);
     }
@@ -295,6 +296,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
         return MT_ENOMEM;
     }
     engine->o = *options;
+    engine->opened_ns = mt_engine_now_ns();
     engine->o.eager_limit = options->eager_limit < MT_SLOT_MOST
                                 ? options->eager_limit
                                 : MT_SLOT_MOST;

@@ -54,7 +54,7 @@ void mt_peer_end(struct mt_engine_peer *peer)
         struct mt_engine_request *r = peer->leaving;
         mt_leave_remove(r);
         /* a receive that only has to say thanks has got its message */
-        mt_request_wait(r, r->state == MT_REQUEST_DONE ? r->status : MT_EPEER);
+        mt_request_wait(r, mt_leave_thanks(r) ? r->status : MT_EPEER);
     }
     for (uint32_t i = 0; i < engine->transfer_count; i++) {
         struct mt_engine_request *r = engine->transfers[i]->request;

@@ -15,14 +15,17 @@ void mt_request_begin(struct mt_engine_context *context,
     request->tag = 0;
     request->bytes = 0;
     request->cancelled = false;
+    request->wrong = MT_ENGINE_NO_WAY;
     request->done = 0;
     request->context = context;
     request->peer = NULL;
     request->transfer = NULL;
     request->parked = NULL;
     request->buffer = *buffer;
+    request->mark = MT_RTR_NONE;
     request->mode = MT_ENGINE_STANDARD;
     request->state = MT_REQUEST_IDLE;
+    request->check = MT_CHECK_NONE;
     context->requests++;
     mt_engine_add(&engine->pending, 1);
 }
@@ -75,6 +78,14 @@ void mt_receive_self(struct mt_engine_request *receive,
     mt_request_end(receive, receive->status);
 }
 
+void mt_receive_thank(struct mt_engine_request *r, uint64_t number)
+{
+    r->number = number;
+    r->state = r->wrong == MT_ENGINE_NO_WAY ? MT_REQUEST_DONE
+                                            : MT_REQUEST_WRONG;
+    mt_leave(r->peer, r);
+}
+
 void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
                       const struct mt_wire *head,
                       const struct mt_wire_rest *rest, const void *payload)
@@ -88,13 +99,15 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
     if (head->kind == MT_WIRE_EAGER) {
         mt_layout_unpack(&r->buffer, 0, payload, n);
         engine->counts.copied_bytes += n;
-        if ((head->flags & MT_WIRE_SYNCHRONOUS) == 0) {
+        if (mt_unlikely(rest->answer != 0)) {
+            mt_verify_arrived(r, MT_ENGINE_EAGER, rest->answer);
+        }
+        if ((head->flags & MT_WIRE_SYNCHRONOUS) == 0 &&
+            r->wrong == MT_ENGINE_NO_WAY) {
             mt_request_end(r, r->status);
             return;
         }
-        r->number = rest->number;
-        r->state = MT_REQUEST_DONE;
-        mt_leave(peer, r);
+        mt_receive_thank(r, rest->number);
         return;
     }
     struct mt_engine_transfer *t = peer->ended          ? NULL
@@ -110,6 +123,7 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
     t->remote_address = rest->address;
     t->remote_key = head->rkey;
     t->way = head->flags;
+    t->check = rest->answer;
     mt_transfer_fetch(t);
 }
 

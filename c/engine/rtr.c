@@ -228,7 +228,8 @@ void mt_rtr_take(struct mt_engine_request *r)
     t->remote_number = o->number;
     t->remote_address = o->address;
     t->remote_key = o->rkey;
-    t->offered = true;
+    t->offered = t->spoilt = true;
+    t->way = MT_WIRE_PUT;
     r->state = MT_REQUEST_PUT;
 }
 

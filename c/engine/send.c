@@ -35,6 +35,11 @@ static void mt_leave_head(const struct mt_engine_request *r,
         head->kind = MT_WIRE_DONE;
         rest->number = r->number;
         break;
+    case MT_REQUEST_WRONG:
+        head->kind = MT_WIRE_WRONG;
+        rest->number = r->number;
+        rest->answer = r->wrong;
+        break;
     case MT_REQUEST_PULL:
         head->kind = MT_WIRE_PULL;
         rest->number = t->remote_number;
@@ -201,9 +206,11 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
     case MT_REQUEST_RTS:
         counts->rendezvous_messages++;
         counts->rendezvous_bytes += t->bytes;
+        mt_transfer_count(t, 1);
         r->state = MT_REQUEST_ANSWER;
         break;
     case MT_REQUEST_DONE:
+    case MT_REQUEST_WRONG:
         mt_request_end(r, r->status);
         break;
     case MT_REQUEST_PULL:
@@ -213,6 +220,7 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
     case MT_REQUEST_FILLED:
         counts->rendezvous_messages++;
         counts->rendezvous_bytes += t->bytes;
+        mt_transfer_count(t, 1);
         mt_request_wait(r, MT_OK);
         break;
     case MT_REQUEST_FIN:
@@ -254,18 +262,24 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
 {
     struct mt_engine_request *r = peer->leaving;
     uint64_t payload = 0;
-    if (mt_unlikely(peer->rtr != NULL) && r->state == MT_REQUEST_RTS) {
+    if (mt_unlikely(peer->rtr != NULL) && r->state == MT_REQUEST_RTS &&
+        r->check == MT_CHECK_NONE && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN)) {
         mt_rtr_take(r);
     }
     bool writes = r->state == MT_REQUEST_PUT;
-    enum mt_status status = writes ? mt_transfer_put(r->transfer)
-                                   : mt_leave_post(peer, r, &payload);
+    bool checks = mt_unlikely(r->check == MT_CHECK_DUE);
+    enum mt_status status = checks   ? mt_verify_announce(r)
+                            : writes ? mt_transfer_put(r->transfer)
+                                     : mt_leave_post(peer, r, &payload);
     if (status == MT_EAGAIN) {
         return false;
     }
     if (status != MT_OK) {
         mt_peer_end(peer); /* and with it all that wants to leave */
         return true;
+    }
+    if (checks) {
+        return true; /* and then the message */
     }
     if (writes) { /* on a queue pair what comes behind does not overtake it */
         if (r->transfer->moved == r->transfer->bytes) {
@@ -303,6 +317,7 @@ static bool mt_leave_now(struct mt_engine_peer *peer,
 {
     uint64_t payload;
     if (peer->leaving != NULL || r->state != MT_REQUEST_EAGER ||
+        mt_unlikely(r->check != MT_CHECK_NONE) ||
         !mt_ring_flush(peer) || peer->ended ||
         mt_leave_post(peer, r, &payload) != MT_OK) {
         return false;
@@ -318,7 +333,7 @@ void mt_leave(struct mt_engine_peer *peer, struct mt_engine_request *r)
     }
     bool first = peer->leaving == NULL;
     if (mt_unlikely(peer->ended)) {
-        mt_request_end(r, r->state == MT_REQUEST_DONE ? r->status : MT_EPEER);
+        mt_request_end(r, mt_leave_thanks(r) ? r->status : MT_EPEER);
         return;
     }
     mt_leave_add(peer, r);
@@ -372,6 +387,11 @@ static enum mt_status mt_send_self(struct mt_engine_request *r, bool eager)
 
 static enum mt_status mt_send_peer(struct mt_engine_request *r, bool eager)
 {
+    if (mt_unlikely(r->context->engine->o.verify_every > 0)) {
+        mt_verify_sample(r);
+        eager = eager && (r->buffer.bytes == 0 ||
+                          !mt_verify_shuns(r->peer, MT_ENGINE_EAGER));
+    }
     if (!eager || r->mode == MT_ENGINE_SYNCHRONOUS) {
         struct mt_engine_transfer *t = mt_transfer_new(r);
         if (t == NULL) {
@@ -444,7 +464,10 @@ void mt_engine_cancel(struct mt_engine_request *request)
         break;
     case MT_REQUEST_EAGER:
     case MT_REQUEST_RTS:
-        mt_leave_remove(request);
+        taken = request->check != MT_CHECK_SENT;
+        if (taken) {
+            mt_leave_remove(request);
+        }
         break;
     case MT_REQUEST_PARKED:
         taken = mt_message_cancel(request->parked);

@@ -59,6 +59,9 @@ void mt_transfer_free(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
     mt_transfer_release(t);
+    if (mt_unlikely(t->choice != NULL)) {
+        mt_choice_end(t->choice, t->spoilt);
+    }
     t->request->transfer = NULL;
     t->request = NULL;
     t->next = engine->transfers_free;
@@ -118,14 +121,38 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
     return status;
 }
 
+/* Whether the policy, or what was found out, has it written rather than read. */
+static bool mt_transfer_choose(struct mt_engine_transfer *t)
+{
+    struct mt_engine *engine = t->request->context->engine;
+    bool puts = engine->o.rendezvous == MT_ENGINE_RPUT;
+    if (!engine->o.choose || !engine->reads || !engine->writes) {
+        return puts;
+    }
+    t->choice = mt_choice_get(&engine->choices, t->request->context->id,
+                              t->bytes);
+    if (t->choice == NULL) {
+        return puts;
+    }
+    uint64_t now = mt_choice_due(t->choice) ? mt_engine_now_ns() : 0;
+    uint32_t before = t->choice->trial.fall_backs;
+    bool newcomer = mt_choice_begin(t->choice, t->bytes, now);
+    engine->counts.fall_backs += t->choice->trial.fall_backs - before;
+    return puts != newcomer;
+}
+
 void mt_transfer_expose(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
-    bool puts = engine->o.rendezvous == MT_ENGINE_RPUT && engine->writes;
+    struct mt_engine_peer *peer = t->request->peer;
     t->bytes = t->request->buffer.bytes;
     t->way = MT_WIRE_NO_READ;
-    if ((!puts && !engine->reads) ||
+    bool reads = engine->reads && !mt_verify_shuns(peer, MT_ENGINE_READ);
+    bool writes = engine->writes && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN);
+    bool puts = writes && (mt_transfer_choose(t) || !reads);
+    if ((!puts && !reads) ||
         mt_transfer_register(t, puts ? 0 : MT_FABRIC_REMOTE_READ) != MT_OK) {
+        t->spoilt = true;
         return;
     }
     t->way = puts ? MT_WIRE_PUT : 0;
@@ -140,11 +167,9 @@ void mt_transfer_expose(struct mt_engine_transfer *t)
 static void mt_transfer_got(struct mt_engine_transfer *t)
 {
     struct mt_engine_request *request = t->request;
-    struct mt_engine_peer *peer = request->peer;
-    request->number = t->remote_number;
-    request->state = MT_REQUEST_DONE;
+    uint64_t number = t->remote_number;
     mt_transfer_free(t);
-    mt_leave(peer, request);
+    mt_receive_thank(request, number);
 }
 
 /* The next part, of what a work request can carry. */
@@ -217,6 +242,38 @@ void mt_transfer_land(struct mt_engine_transfer *t)
     }
 }
 
+static void mt_transfer_verify(struct mt_engine_transfer *t,
+                               enum mt_engine_way way)
+{
+    if (mt_unlikely(t->check != 0)) {
+        mt_verify_arrived(t->request, way, t->check);
+    }
+}
+
+void mt_transfer_whole(struct mt_engine_transfer *t, enum mt_engine_way way)
+{
+    struct mt_engine_request *r = t->request;
+    mt_transfer_verify(t, way);
+    if (r->wrong == MT_ENGINE_NO_WAY) {
+        mt_request_end(r, r->status);
+    } else {
+        mt_receive_thank(r, 0);
+    }
+}
+
+void mt_transfer_count(struct mt_engine_transfer *t, int by)
+{
+    struct mt_engine_counts *c = &t->request->context->engine->counts;
+    uint64_t *messages = t->way == 0             ? &c->read_messages
+                         : t->way == MT_WIRE_PUT ? &c->written_messages
+                                                 : &c->fragment_messages;
+    uint64_t *bytes = t->way == 0             ? &c->read_bytes
+                      : t->way == MT_WIRE_PUT ? &c->written_bytes
+                                              : &c->fragment_bytes;
+    *messages += (uint64_t)by;
+    *bytes += (uint64_t)by * t->request->buffer.bytes;
+}
+
 void mt_transfer_read(struct mt_engine_transfer *t, enum mt_status status)
 {
     if (status != MT_OK) {
@@ -229,6 +286,7 @@ void mt_transfer_read(struct mt_engine_transfer *t, enum mt_status status)
         return;
     }
     mt_transfer_land(t);
+    mt_transfer_verify(t, MT_ENGINE_READ);
     mt_transfer_got(t);
 }
 

@@ -45,8 +45,9 @@ static bool mt_rest_right(const struct mt_wire_message *m)
     bool counts = asks || fills || kind == MT_WIRE_RTS || kind == MT_WIRE_RING;
     bool numbers = kind != MT_WIRE_RING && kind != MT_WIRE_WORD;
     bool carries = kind == MT_WIRE_EAGER || kind == MT_WIRE_FRAGMENT;
-    return (asks || r->answer == 0) && (r->bytes > 0 || !(asks || fills)) &&
-           (numbers || r->number == 0) &&
+    return (asks || kind == MT_WIRE_WRONG || r->answer == 0) &&
+           (r->bytes > 0 || !(asks || fills)) && (numbers || r->number == 0) &&
+           (kind != MT_WIRE_CHECK || r->number < MT_WIRE_CHECKED) &&
            (counts ? r->bytes <= INT64_MAX : r->bytes == 0) &&
            (mt_has_memory(&m->head) ? r->address <= UINT64_MAX - r->bytes
                                     : r->address == 0) &&

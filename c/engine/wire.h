@@ -27,6 +27,8 @@ enum mt_wire_kind {
     MT_WIRE_REVOKED,   /* they are not */
     MT_WIRE_RING,      /* write short messages here */
     MT_WIRE_WORD,      /* and how much of it was read, here */
+    MT_WIRE_CHECK,     /* the checksum of the next EAGER or RTS */
+    MT_WIRE_WRONG,     /* a message arrived wrong; else as DONE */
     MT_WIRE_KINDS,
     MT_WIRE_TOKEN = MT_WIRE_KINDS, /* in a ring: EAGER, its header is known */
 };
@@ -53,11 +55,14 @@ struct mt_wire {
 /* The others go on with this; what a kind has no use for is 0. */
 struct mt_wire_rest {
     uint64_t number;  /* EAGER, RTS, RTR: of the sender's request; REVOKE,
-                       * REVOKED: of the former; else of the receiver's (of
-                       * this message) */
+                       * REVOKED: of the former; CHECK: the checksum; WRONG: of
+                       * a request that waits for DONE, or 0; else of the
+                       * receiver's (of this message) */
     uint64_t answer;  /* PULL, CTS: of the request that waits for the payload;
                        * RTR: last sequence that was seen, and in the lower
-                       * half how many receives are ahead */
+                       * half how many receives are ahead; WRONG: the way,
+                       * enum mt_engine_way. Of an EAGER or RTS that has
+                       * arrived: its checksum, and MT_WIRE_CHECKED */
     uint64_t bytes;   /* RTS, FILLED: of payload; PULL, CTS: how much is
                        * wanted; RTR: how much fits; RING: its size */
     uint64_t address; /* RTS, CTS, RTR: where it is, where it goes; RING,
@@ -88,6 +93,9 @@ enum { MT_WIRE_ENTRIES = 16 };
 struct mt_wire_cache {
     struct mt_wire entries[MT_WIRE_ENTRIES]; /* kind 0: none */
 };
+
+/* Tells that there is a checksum, in the lower half. */
+#define MT_WIRE_CHECKED (UINT64_C(1) << 32)
 
 /* A message, taken apart. */
 struct mt_wire_message {

@@ -12,7 +12,7 @@
 #include "status.h"
 
 /* Changes whenever a struct of this file does. */
-enum { MT_ACT_VERSION = 2 };
+enum { MT_ACT_VERSION = 3 };
 
 /* What the shim tells. Valid until the process ends. */
 struct mt_act_host {
@@ -28,6 +28,8 @@ struct mt_act_host {
     void *(*symbol)(const char *name);
     /* A line for the user; once: from rank 0 only. */
     void (*say)(bool once, const char *text);
+    /* The function that this thread is in, like MPI_Wait. */
+    const char *(*call)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;
 };

@@ -77,6 +77,16 @@ struct mt_engine_keeper {
     void *user;
 };
 
+/* What a message took. */
+enum mt_engine_way {
+    MT_ENGINE_NO_WAY = 0,
+    MT_ENGINE_EAGER,
+    MT_ENGINE_READ,
+    MT_ENGINE_WRITTEN,
+    MT_ENGINE_FRAGMENTS,
+    MT_ENGINE_WAYS,
+};
+
 enum mt_engine_mode {
     MT_ENGINE_STANDARD = 0,
     MT_ENGINE_SYNCHRONOUS, /* done only after a receive has matched it */
@@ -93,6 +103,12 @@ struct mt_engine_options {
     /* Of MT_ENGINE_RTR: per cent of what a receiver asks for that must be of
      * use, or it stops asking; and how many are counted before that. */
     uint32_t rtr_usage, rtr_sample;
+    /* Tries the other one of RGET and RPUT against it, and takes what is shown
+     * to be faster, for each context and size. */
+    bool choose;
+    /* One message in so many is checked end to end; 0: none. After one that
+     * arrived wrong its sender takes that way to this peer no more. */
+    uint32_t verify_every;
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;
@@ -135,6 +151,8 @@ struct mt_engine_request {
     int32_t tag;
     uint64_t bytes; /* receive: of payload that came; truncated: that fitted */
     bool cancelled;
+    enum mt_engine_way wrong; /* receive: what came by this way is not what was
+                               * sent; MT_ENGINE_NO_WAY: nothing says so */
     uint32_t done; /* mt_engine_done */
 
     /* The engine's own. */
@@ -149,6 +167,7 @@ struct mt_engine_request {
     int32_t want_source, want_tag;
     enum mt_engine_mode mode;
     uint32_t state;
+    uint32_t check; /* of a send, see verify.c */
 };
 
 MT_INLINE bool mt_engine_done(const struct mt_engine_request *request)
@@ -203,6 +222,9 @@ struct mt_engine_counts {
     uint64_t eager_messages, eager_bytes;
     uint64_t ring_messages; /* of these, written into a ring */
     uint64_t rendezvous_messages, rendezvous_bytes;
+    uint64_t read_messages, read_bytes; /* of these, by way */
+    uint64_t written_messages, written_bytes;
+    uint64_t fragment_messages, fragment_bytes;
     uint64_t unexpected_messages, unexpected_bytes; /* at arrival */
     uint64_t copied_bytes; /* by the engine, the provider's copies not counted */
     uint64_t packed_bytes; /* of these, into or out of packed copies */
@@ -219,10 +241,33 @@ struct mt_engine_counts {
                                * them back */
     uint64_t registrations; /* of payload, for one message each */
     uint64_t registrations_refused; /* these went in fragments */
+    uint64_t fall_backs; /* from a way that had been shown to be faster */
+    uint64_t verified_messages, verified_bytes; /* received */
+    uint64_t wrong_messages;                    /* of these */
+    uint64_t shunned; /* ways to a peer that are not used any more */
     uint64_t thread_rounds; /* of progress, by the thread, that did something */
     uint64_t thread_events; /* of the device that it waited for */
 };
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p);
+
+/* What was tried for the long messages of a context and size (policy/proof). */
+struct mt_engine_decision {
+    uint32_t context; /* id; UINT32_MAX: of all that found no place */
+    uint64_t from, to; /* payload; to: less than, 0: no limit */
+    enum mt_engine_rendezvous known, newcomer, chosen;
+    const char *state;  /* trying, kept, retreated */
+    const char *reason; /* open, faster, slower, no-loss, no-gain */
+    double change;      /* newcomer's time over known's less 1, median of .. */
+    uint32_t judged;    /* .. so many pairs of epochs */
+    uint32_t pairs;     /* in all trials */
+    uint32_t fall_backs;
+    double known_ns, newcomer_ns; /* of a message in the latest trial; 0: none */
+    uint64_t decided_ns; /* since the engine was opened; 0: not decided yet */
+    uint64_t messages[2], bytes[2]; /* by known, by newcomer */
+};
+/* How many there are; out has so many of them as there is room. */
+uint32_t mt_engine_decisions(const struct mt_engine *engine,
+                             struct mt_engine_decision *out, uint32_t room);
 
 #endif

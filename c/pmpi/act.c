@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../gen/tables.h"
 #include "../include/act.h"
 #include "../probe/call.h"
 #include "../probe/request.h"
@@ -163,6 +164,13 @@ static void mt_act_say(bool once, const char *text)
     }
 }
 
+static const char *mt_act_call(void)
+{
+    const struct mt_shard *shard = mt_tls.shard;
+    uint32_t id = shard != NULL ? shard->thread->call : 0;
+    return id != 0 ? mt_call_name(id) : "a call of MPI";
+}
+
 static int mt_act_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -205,6 +213,7 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
         .native = mt_real_pmpi,
         .symbol = mt_attach_symbol,
         .say = mt_act_say,
+        .call = mt_act_call,
         .policy = policy,
     };
     enum mt_status status = start(&mt_act_host, &mt_act_functions);

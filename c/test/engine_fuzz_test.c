@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/usage.c c/engine/wire.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* Messages of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it many that are nearly right. Each message lies in memory of exactly its size.
  * Nothing may crash, nothing outside the receives may change, and once the peer
@@ -163,6 +163,8 @@ static void begin(void)
     engine.writes = true;
     engine.ring_bytes = RING;
     engine.o.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
+    engine.o.choose = turn / 3 % 2 == 0;
+    engine.o.verify_every = turn % 4;
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];
     engine.rails.rails[0].receive_cq = &cqs[1];
@@ -227,6 +229,7 @@ static void end(void)
     mt_contexts_free(&engine);
     mt_transfers_free(&engine);
     mt_ring_free(&peers[1]);
+    mt_choices_free(&engine.choices);
     mt_credits_close(&peers[1].credits);
     free(peers[1].rtr);
     CHECK_EQ(memories, 0);
@@ -367,6 +370,13 @@ static uint32_t draw_message(uint8_t *to)
         rest.address = 4096;
         head.rkey = 9;
         head.flags = 0;
+    }
+    if (head.kind == MT_WIRE_CHECK) {
+        rest.number = dice(20) == 0 ? MT_WIRE_CHECKED : dice(9);
+    }
+    if (head.kind == MT_WIRE_WRONG) {
+        rest.number = dice(2) == 0 ? 0 : rest.number;
+        rest.answer = dice(MT_ENGINE_WAYS + 1);
     }
     if (dice(40) == 0) {
         rest.bytes = check_random(&state);

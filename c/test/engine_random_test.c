@@ -616,9 +616,11 @@ static void run(void *argument)
     for (uint32_t t = 1; t < job->threads; t++) {
         pthread_join(threads[t], NULL);
     }
+    struct mt_engine_counts counts;
+    mt_engine_count(fix.engine, &counts);
+    EQ(counts.wrong_messages, 0);
+    CHECK(o.verify_every == 0 || counts.verified_messages > 0);
     if (job->victim == NOBODY) {
-        struct mt_engine_counts counts;
-        mt_engine_count(fix.engine, &counts);
         if (o.ring_bytes > 0 && o.fabric.faults == NULL) {
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
             CHECK(counts.ring_messages < counts.eager_messages);
@@ -627,7 +629,8 @@ static void run(void *argument)
     }
 }
 
-/* Turns of try take one rendezvous after the other, and differ between seeds. */
+/* Turns of try take one rendezvous after the other, or try them, and verify more
+ * or less; and differ between seeds. */
 static uint64_t turn;
 
 static bool try(const char *what, uint32_t processes, struct job job)
@@ -637,9 +640,12 @@ static bool try(const char *what, uint32_t processes, struct job job)
     job.options.eager_limit = EAGER;
     job.options.fabric.engine_cpu = -1;
     job.options.ring_bytes = turn % 4 == 3 ? 0 : UINT64_C(4096) << turn % 4;
-    job.options.rendezvous = (enum mt_engine_rendezvous)(turn++ % 3);
+    job.options.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
     job.options.rtr_usage = 20; /* so that there are many */
     job.options.rtr_sample = 10;
+    job.options.choose = turn / 3 % 2 == 0;
+    job.options.verify_every = (uint32_t)(turn / 2 % 3);
+    turn++;
     job.epochs = (job.epochs + SLOWER - 1) / SLOWER;
     job.epochs = job.epochs < 2 ? 2 : job.epochs;
     bool right = fix_run(what, processes, run, &job);

@@ -1,0 +1,57 @@
+/* choice.h: which way long messages of a communicator and size go where the
+ * policy leaves that open: by trial (trial.h). An epoch is the messages between
+ * two moments at which none of them is under way, and costs the time from its
+ * first message to the first of the next, by the message: what a way costs at
+ * either end, and what it hides behind the program's own work, is in it as far as
+ * the program notices. The number of such moments in an epoch varies, so that
+ * what the program does at regular intervals does not always fall on one side.
+ * A program that never lets its messages come to rest stays with what is known.
+ *
+ * Everything is under the engine's lock. */
+#ifndef MPITRACE_ENGINE_CHOICE_H
+#define MPITRACE_ENGINE_CHOICE_H
+
+#include "trial.h"
+
+enum {
+    MT_CHOICES = 64,       /* of communicators and sizes; then all are one */
+    MT_CHOICE_SIZES = 64,  /* class i: 2^i bytes and more */
+    MT_EPOCH_RESTS = 4,    /* of an epoch, at least, */
+    MT_EPOCH_VARIES = 4,   /* .. and up to so many more */
+    MT_EPOCH_MOST = 4096,  /* messages; then it goes the known way, for nothing */
+};
+
+struct mt_choice {
+    uint32_t context; /* id; UINT32_MAX: of those that found no place */
+    uint32_t size;    /* class */
+    struct mt_trial trial;
+    uint32_t under_way;
+    /* of the epoch */
+    uint32_t messages, rests, want;
+    bool newcomer, spoilt;
+    uint64_t began_ns;
+    uint64_t random;
+    uint64_t decided_ns; /* when; 0: not yet */
+    uint64_t sent[2], sent_bytes[2]; /* known, newcomer */
+};
+
+struct mt_choices {
+    struct mt_choice *rows[2 * MT_CHOICES]; /* hash */
+    uint32_t count;
+    struct mt_choice *others[MT_CHOICE_SIZES];
+};
+
+/* NULL: no memory. */
+struct mt_choice *mt_choice_get(struct mt_choices *choices, uint32_t context,
+                                uint64_t bytes);
+void mt_choices_free(struct mt_choices *choices);
+
+/* Whether the time is wanted by mt_choice_begin: reading it costs more than the
+ * rest. */
+bool mt_choice_due(const struct mt_choice *choice);
+/* A message begins; now_ns matters only if it is due. True: by the newcomer. */
+bool mt_choice_begin(struct mt_choice *choice, uint64_t bytes, uint64_t now_ns);
+/* ... and is done. spoilt: it went another way than it should have. */
+void mt_choice_end(struct mt_choice *choice, bool spoilt);
+
+#endif
