@@ -7,7 +7,6 @@
  * It asks the kernel for both by the system call, so only the kernel can refuse:
  * a filter of seccomp, which a thread sets for itself and hands on to those that
  * it starts, answers these calls with "done" (docs/design/0009-act-mode.md). */
-#define _GNU_SOURCE
 #include "guard.h"
 
 #include <errno.h>
