@@ -5,10 +5,8 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,18 +41,10 @@ func prepare(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	mpitrace = filepath.Join(scratch, "mpitrace")
-	cmd := exec.Command("go", "build", "-o", mpitrace, "github.com/mpitrace/mpitrace/cmd/mpitrace")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
+	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
+		return 1, err
 	}
-	library, err := os.ReadFile("../../build/libmpishim.so")
-	if err == nil {
-		shim = filepath.Join(scratch, "libmpishim.so")
-		err = os.WriteFile(shim, library, 0o755)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

@@ -6,7 +6,6 @@ package launch_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,30 +45,13 @@ func prepare(m *testing.M) (int, error) {
 	if err := os.Chmod(scratch, 0o755); err != nil {
 		return 1, err
 	}
-	mpitrace = filepath.Join(scratch, "mpitrace")
-	cmd := exec.Command("go", "build", "-o", mpitrace, "github.com/mpitrace/mpitrace/cmd/mpitrace")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
+	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
+		return 1, err
 	}
-	// A copy: a build at the same time does not change it under the ranks.
-	if err = copyShim(); err != nil {
+	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
-}
-
-// copyShim copies the library that make build left; without one, programs skip.
-func copyShim() error {
-	shim = filepath.Join(scratch, "libmpishim.so")
-	library, err := os.ReadFile("../../build/libmpishim.so")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(shim, library, 0o755)
 }
 
 // mpi is an MPI to test with.
@@ -80,7 +62,7 @@ var mpis = []mpi{{mpijob.All[0]}, {mpijob.All[1]}}
 // program compiles testdata/rank.c, once for each MPI.
 func (m mpi) program(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat(shim); err != nil {
+	if shim == "" {
 		mpijob.Need(t, mpijob.Missing("build/libmpishim.so", "make build"))
 	}
 	mpijob.Need(t, m.Missing())

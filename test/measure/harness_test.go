@@ -1,10 +1,8 @@
 package measure
 
 import (
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -48,13 +46,7 @@ func prepare(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	// A copy: a build at the same time does not change it under the ranks.
-	library, err := os.ReadFile("../../build/libmpishim.so")
-	if err == nil {
-		shim = filepath.Join(scratch, "libmpishim.so")
-		err = os.WriteFile(shim, library, 0o755)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,20 +42,11 @@ func prepare(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	cmd := exec.Command("go", "build", "-o", at("mpitrace"), "github.com/mpitrace/mpitrace/cmd/mpitrace")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
+	if _, err = mpijob.BuildCommand(scratch); err != nil {
+		return 1, err
 	}
 	for _, name := range libraries {
-		library, err := os.ReadFile("../../build/" + name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // need says so
-		}
-		if err == nil {
-			err = os.WriteFile(at(name), library, 0o755)
-		}
-		if err != nil {
+		if _, err := mpijob.CopyBuilt(scratch, name); err != nil {
 			return 1, err
 		}
 	}

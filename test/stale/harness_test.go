@@ -20,7 +20,7 @@ import (
 var cycles = flag.Int("cycles", 10_000, "how often each way is gone")
 
 // limit bounds the time in which a program does not come nearer to its end.
-const limit = 3 * time.Minute
+const limit = 10 * time.Minute
 
 // processes are ways that start a program in each cycle, or wait for the kernel:
 // of those fewer cycles are made.

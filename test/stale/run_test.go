@@ -2,7 +2,6 @@ package stale
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,9 +15,9 @@ import (
 func mpitrace(t *testing.T, options ...string) (words []string) {
 	t.Helper()
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "mpitrace")
-	if out, err := exec.Command("go", "build", "-o", exe, "../../cmd/mpitrace").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	exe, err := mpijob.BuildCommand(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	shim, err := filepath.Abs("../../build/libmpishim.so")
 	if err == nil {

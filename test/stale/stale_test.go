@@ -196,9 +196,10 @@ func TestNamespaces(t *testing.T) {
 func command(t *testing.T, front ...string) (server *exec.Cmd, socket string) {
 	t.Helper()
 	dir := t.TempDir()
-	socket, mpitrace := filepath.Join(dir, "memmon.sock"), filepath.Join(dir, "mpitrace")
-	if out, err := exec.Command("go", "build", "-o", mpitrace, "../../cmd/mpitrace").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	socket = filepath.Join(dir, "memmon.sock")
+	mpitrace, err := mpijob.BuildCommand(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	words := append(slices.Clone(front), mpitrace, "memmon", "--socket", socket)
 	server = exec.Command(words[0], words[1:]...)

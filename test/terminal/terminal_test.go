@@ -41,11 +41,8 @@ func prepare(m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer os.RemoveAll(scratch)
-	mpitrace = filepath.Join(scratch, "mpitrace")
-	cmd := exec.Command("go", "build", "-o", mpitrace, "github.com/mpitrace/mpitrace/cmd/mpitrace")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
+	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
+		return 1, err
 	}
 	return m.Run(), nil
 }

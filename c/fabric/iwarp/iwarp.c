@@ -152,24 +152,13 @@ static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
 {
     *d = (struct mt_fabric_device){
         .provider = "iwarp",
-        .caps = {.transports = MT_FABRIC_RC | MT_FABRIC_UD,
-                 .rc_operations = MT_FABRIC_SEND | MT_FABRIC_WRITE |
-                                  MT_FABRIC_WRITE_WITH_IMM | MT_FABRIC_READ,
-                 .ud_operations = MT_FABRIC_SEND,
-                 .notify = MT_FABRIC_NOTIFY_FLAG_WRITE | MT_FABRIC_NOTIFY_IMM |
-                           MT_FABRIC_NOTIFY_SEND,
-                 .max_pieces = MT_SOFT_PIECES,
-                 .max_inline = MT_SOFT_INLINE,
-                 .max_reads = MT_IWARP_READS,
-                 .max_depth = 1 << 15,
-                 .max_qps = MT_IWARP_QPS,
-                 .max_message = 1 << 30,
-                 .ud_payload = MT_IWARP_UD_PAYLOAD,
-                 .srq = true,
-                 .events = true,
-                 .waits_for_receive = false},
+        .caps = mt_soft_caps(),
         .port_count = 1,
     };
+    d->caps.max_reads = MT_IWARP_READS;
+    d->caps.max_qps = MT_IWARP_QPS;
+    d->caps.ud_payload = MT_IWARP_UD_PAYLOAD;
+    d->caps.events = true;
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);
     memcpy(d->ports[0].name, d->name, sizeof(d->name));
     d->ports[0].number = 1;

@@ -19,7 +19,6 @@ static uint32_t mt_region_free(struct mt_iwarp_context *context)
     return MT_IWARP_REGIONS;
 }
 
-/* The key differs from all that the entry had before, until 2^18 uses later. */
 static enum mt_status mt_region_add(struct mt_iwarp_context *context,
                                     struct mt_iwarp_mr *mr, uint32_t access)
 {
@@ -28,11 +27,10 @@ static enum mt_status mt_region_add(struct mt_iwarp_context *context,
         return MT_ENOMEM;
     }
     struct mt_iwarp_region *region = &context->regions[mr->index];
-    uint32_t key = mr->index + 1 + region->turns++ * MT_IWARP_REGIONS;
     region->address = (uint64_t)(uintptr_t)mr->base.address;
     region->bytes = mr->base.bytes;
     region->access = access;
-    region->key = key != 0 ? key : mr->index + 1;
+    region->key = mt_soft_key(mr->index, region->turns++, MT_IWARP_REGIONS);
     mr->base.lkey = mr->base.rkey = region->key;
     return MT_OK;
 }

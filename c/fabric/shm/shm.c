@@ -32,29 +32,20 @@ static uint32_t mt_shm_devices(struct mt_fabric_device *devices, uint32_t limit)
         return 0;
     }
     if (limit > 0) {
+        struct mt_fabric_caps *caps = &devices[0].caps;
         devices[0] = (struct mt_fabric_device){
             .name = "shm",
             .provider = "shm",
-            .caps = {.transports = MT_FABRIC_RC | MT_FABRIC_UD,
-                     .rc_operations = MT_FABRIC_SEND | MT_FABRIC_WRITE |
-                                      MT_FABRIC_WRITE_WITH_IMM | MT_FABRIC_READ,
-                     .ud_operations = MT_FABRIC_SEND,
-                     .notify = MT_FABRIC_NOTIFY_FLAG_WRITE |
-                               MT_FABRIC_NOTIFY_IMM | MT_FABRIC_NOTIFY_SEND,
-                     .max_pieces = MT_SOFT_PIECES,
-                     .max_inline = MT_SOFT_INLINE,
-                     .max_reads = MT_SHM_READS,
-                     .max_depth = 1 << 15,
-                     .max_qps = MT_SHM_QPS,
-                     .max_message = 1 << 30,
-                     .ud_payload = MT_INBOX_PAYLOAD,
-                     .srq = true,
-                     .events = mt_can_barrier(),
-                     .waits_for_receive = true},
+            .caps = mt_soft_caps(),
             .port_count = 1,
             .ports = {{.name = "shm", .number = 1, .mtu = MT_SHM_COPY,
                        .up = true}},
         };
+        caps->max_reads = MT_SHM_READS;
+        caps->max_qps = MT_SHM_QPS;
+        caps->ud_payload = MT_INBOX_PAYLOAD;
+        caps->events = mt_can_barrier();
+        caps->waits_for_receive = true;
     }
     return 1;
 }
@@ -172,22 +163,20 @@ static uint32_t mt_region_free(struct mt_shm_context *context)
     return MT_SHM_REGIONS;
 }
 
-/* Publishes a region; its key differs from all that the entry had before, until
- * 2^18 uses later. */
+/* Publishes a region. */
 static uint32_t mt_region_publish(struct mt_shm_context *context,
                                   uint32_t index, const struct mt_shm_mr *mr,
                                   uint32_t access)
 {
     struct mt_shm_region *region = &context->arena.root->regions[index];
-    uint32_t turn = context->region_turns[index]++;
-    uint32_t key = index + 1 + turn * MT_SHM_REGIONS;
+    uint32_t key = mt_soft_key(index, context->region_turns[index]++,
+                               MT_SHM_REGIONS);
     region->access = access;
     region->address = (uint64_t)(uintptr_t)mr->base.address;
     region->bytes = mr->base.bytes;
     region->offset = mr->arena != NULL
                          ? mt_shm_offset(&context->arena, mr->arena)
                          : 0;
-    key = key != 0 ? key : index + 1;
     __atomic_store_n(&region->rkey, key, __ATOMIC_RELEASE);
     return key;
 }

@@ -11,6 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
+struct mt_fabric_caps mt_soft_caps(void)
+{
+    return (struct mt_fabric_caps){
+        .transports = MT_FABRIC_RC | MT_FABRIC_UD,
+        .rc_operations = MT_FABRIC_SEND | MT_FABRIC_WRITE |
+                         MT_FABRIC_WRITE_WITH_IMM | MT_FABRIC_READ,
+        .ud_operations = MT_FABRIC_SEND,
+        .notify = MT_FABRIC_NOTIFY_FLAG_WRITE | MT_FABRIC_NOTIFY_IMM |
+                  MT_FABRIC_NOTIFY_SEND,
+        .max_pieces = MT_SOFT_PIECES,
+        .max_inline = MT_SOFT_INLINE,
+        .max_depth = 1 << 15,
+        .max_message = 1 << 30,
+        .srq = true};
+}
+
 /* The holder may have lost its processor to us: spin briefly, then yield. */
 enum { MT_SOFT_SPINS = 100 };
 

@@ -136,6 +136,17 @@ MT_INLINE uint32_t mt_soft_slots(uint32_t n)
     return slots;
 }
 
+/* The key of a region in a table, at index, which had turns before: it differs
+ * from all of these, until 2^32 / regions of them. Never 0. */
+MT_INLINE uint32_t mt_soft_key(uint32_t index, uint32_t turns, uint32_t regions)
+{
+    uint32_t key = index + 1 + turns * regions;
+    return key != 0 ? key : index + 1;
+}
+
+/* What all of them can; the rest is the provider's to fill in. */
+struct mt_fabric_caps mt_soft_caps(void);
+
 /* ---- the lock and the engine ---- */
 
 void mt_soft_lock_slow(struct mt_soft_context *context);

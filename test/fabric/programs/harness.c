@@ -64,12 +64,15 @@ void waiting(const struct side *s)
     if (since == 0 || seen != moves()) {
         seen = moves();
         since = now;
+        rounds = 0;
     }
     if (now - since > s->setting->limit_ms) {
         FAIL("nothing moved for %llu ms",
              (unsigned long long)s->setting->limit_ms);
     }
-    if (++rounds % 64 == 0) { /* who could move it may want this processor */
+    if (++rounds > 256) { /* who could move it may want this processor */
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    } else if (rounds % 64 == 0) {
         sched_yield();
     }
 }

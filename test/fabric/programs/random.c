@@ -3,7 +3,7 @@
 #include "harness.h"
 
 enum {
-    ROUND = 24,         /* operations until memories are compared */
+    ROUND = 60,         /* operations until memories are compared */
     MOST = 30000,
 };
 

@@ -1,0 +1,36 @@
+package mpijob
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// BuildCommand builds mpitrace in a directory and returns its path.
+func BuildCommand(dir string) (string, error) {
+	path := filepath.Join(dir, "mpitrace")
+	cmd := exec.Command("go", "build", "-o", path, "github.com/mpitrace/mpitrace/cmd/mpitrace")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// CopyBuilt copies a library that make build left, for a test two folders below
+// the top, and returns its path: a build at the same time does not change it
+// under the ranks. It is empty where there is none, so that tests can skip.
+func CopyBuilt(dir, name string) (string, error) {
+	library, err := os.ReadFile(filepath.Join("../../build", name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	path := filepath.Join(dir, name)
+	if err == nil {
+		err = os.WriteFile(path, library, 0o755)
+	}
+	return path, err
+}
