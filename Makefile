@@ -69,7 +69,7 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
-	bench-top bench-agent bench-memmon conformance realapps findings \
+	bench-top bench-agent bench-memmon bench-act conformance realapps findings \
 	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long
 
 all: build
@@ -93,6 +93,7 @@ help:
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
 	@echo 'make bench-fabric    shared memory against MPI, and hosts against bare sockets'
+	@echo 'make bench-act       act mode against the MPIs, on one host and between two (root)'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
 	@echo 'make bench-agent     processor time and memory of mpitrace agent (two minutes)'
 	@echo 'make bench-top       what mpitrace top costs, on 128 to 4,096 ranks'
@@ -275,6 +276,11 @@ bench-overhead: deps-test build
 bench-fabric: deps-test build
 	$(GO) run ./bench/fabric
 	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
+
+# Act mode against both MPIs, each run of ours beside a native one.
+bench-act: deps-test build
+	$(call need,hpcc lammps lammps-examples)
+	$(GO) run ./bench/act
 
 bench-regcache: deps-build
 	$(GO) run ./bench/regcache

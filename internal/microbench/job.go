@@ -68,11 +68,11 @@ func (r *runner) acting(ctx context.Context, command []string, policy string) (s
 	if err != nil {
 		return "", err
 	}
-	return text, acted(dir)
+	return text, CheckActed(dir)
 }
 
-// acted is an error unless every MPI_COMM_WORLD of a result was told to act.
-func acted(dir string) error {
+// CheckActed is an error unless every MPI_COMM_WORLD of a result was told to act.
+func CheckActed(dir string) error {
 	var job struct{ Act []presence.Verdict }
 	text, err := os.ReadFile(filepath.Join(dir, "job.json"))
 	if err == nil {

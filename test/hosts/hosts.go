@@ -22,8 +22,9 @@ import (
 // Hosts are hosts that last until Close.
 type Hosts struct {
 	Names []string
-	PIDs  []int  // a process inside each: /proc/PID/root is what it sees
-	rsh   string // runs a command on a host, as ssh would: rsh NAME COMMAND
+	PIDs  []int    // a process inside each: /proc/PID/root is what it sees
+	cpus  []string // of each, that its processes may run on; none: all
+	rsh   string   // runs a command on a host, as ssh would: rsh NAME COMMAND
 	undo  []func() error
 }
 
@@ -45,7 +46,7 @@ var made int
 
 // Make makes n hosts, with what they need in a directory.
 func Make(dir string, n int) (*Hosts, error) {
-	if err := mpijob.Tools("iproute2 util-linux", "ip", "tc", "nsenter", "unshare", "mount"); err != nil {
+	if err := mpijob.Tools("iproute2 util-linux", "ip", "tc", "nsenter", "unshare", "mount", "taskset"); err != nil {
 		return nil, err
 	}
 	if os.Geteuid() != 0 {
@@ -86,7 +87,8 @@ func (h *Hosts) make(dir string, n int) error {
 			return err
 		}
 	}
-	return h.writeRsh(filepath.Join(dir, "rsh"))
+	h.rsh = filepath.Join(dir, "rsh")
+	return h.writeRsh()
 }
 
 // Close ends the hosts.
@@ -162,18 +164,36 @@ func (h *Hosts) OnIn(i int, dir string, args ...string) []string {
 
 // On is a command to be run on host i.
 func (h *Hosts) On(i int, args ...string) []string {
-	return append([]string{"nsenter", "-t", fmt.Sprint(h.PIDs[i]), "--net", "--uts", "--ipc", "--mount", "--"}, args...)
+	enter := append(h.pin(i), "nsenter", "-t", fmt.Sprint(h.PIDs[i]), "--net", "--uts", "--ipc", "--mount", "--")
+	return append(enter, args...)
+}
+
+// pin is what keeps a command of host i on its processors.
+func (h *Hosts) pin(i int) []string {
+	if len(h.cpus) == 0 {
+		return nil
+	}
+	return []string{"taskset", "-c", h.cpus[i]}
+}
+
+// Pin says on which processors the commands of each host run from now on, as
+// taskset takes them; none: on all.
+func (h *Hosts) Pin(cpus ...string) error {
+	if len(cpus) != 0 && len(cpus) != len(h.Names) {
+		return fmt.Errorf("processors for %d hosts of %d", len(cpus), len(h.Names))
+	}
+	h.cpus = cpus
+	return h.writeRsh()
 }
 
 // writeRsh writes what the launchers take for ssh.
-func (h *Hosts) writeRsh(path string) error {
+func (h *Hosts) writeRsh() error {
 	text := "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\nhost=$1; shift\ncase $host in\n"
 	for i, name := range h.Names {
-		text += fmt.Sprintf("%s|10.89.7.%d) pid=%d;;\n", name, i+1, h.PIDs[i])
+		text += fmt.Sprintf("%s|10.89.7.%d) pid=%d pin='%s';;\n", name, i+1, h.PIDs[i], strings.Join(h.pin(i), " "))
 	}
-	text += "*) echo \"no host $host\" >&2; exit 255;;\nesac\nexec nsenter -t $pid --net --uts --ipc --mount -- /bin/sh -c \"$*\"\n"
-	h.rsh = path
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+	text += "*) echo \"no host $host\" >&2; exit 255;;\nesac\nexec $pin nsenter -t $pid --net --uts --ipc --mount -- /bin/sh -c \"$*\"\n"
+	if err := os.WriteFile(h.rsh, []byte(text), 0o755); err != nil {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	return nil

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/mpitrace/mpitrace/policy"
+)
+
+// goal is what act mode is to reach, and what it did.
+type goal struct {
+	what, where string
+	got, native *float64 // nil: not measured; not comparable
+	most, least *float64 // nil: shown without a goal
+	note        string   // instead of a figure
+}
+
+func (b *bench) reach(g goal) { b.goals = append(b.goals, g) }
+
+// inRuntime says why a policy is refused, nil if the runtime can follow it.
+func inRuntime(line string) error {
+	layer, err := policy.ParseString("bench", line)
+	if err != nil {
+		return err
+	}
+	effective, err := policy.Resolve(layer)
+	if err != nil {
+		return err
+	}
+	return effective.CheckRuntime()
+}
+
+// orNot are policies and one more, if the runtime has that; if not, the goal that
+// it stands for says so.
+func (b *bench) orNot(policies []string, more string, g goal) []string {
+	if inRuntime(more) == nil {
+		return append(slices.Clone(policies), more)
+	}
+	g.note = more + " is not in the runtime"
+	b.reach(g)
+	return policies
+}
+
+// verdict says whether a goal was reached.
+func (g goal) verdict() string {
+	switch {
+	case g.note != "":
+		return "not built: " + g.note
+	case g.got == nil:
+		return "not measured"
+	case g.most == nil && g.least == nil:
+		return ""
+	case g.most != nil && *g.got > *g.most, g.least != nil && *g.got < *g.least:
+		return "NOT REACHED"
+	}
+	return "reached"
+}
+
+// wanted is the goal as text.
+func (g goal) wanted() string {
+	switch {
+	case g.most != nil:
+		return fmt.Sprintf("<= %.2f", *g.most)
+	case g.least != nil:
+		return fmt.Sprintf(">= %.2f", *g.least)
+	}
+	return "-"
+}
+
+func figure(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *x)
+}
+
+// writeGoals shows all goals.
+func writeGoals(w io.Writer, goals []goal) {
+	fmt.Fprintf(w, "\nGoals\n  %-44s %-52s %8s %8s %8s\n", "", "", "native", "act", "goal")
+	for _, g := range goals {
+		fmt.Fprintf(w, "  %-44s %-52s %8s %8s %8s  %s\n", g.what, g.where, figure(g.native), figure(g.got), g.wanted(), g.verdict())
+	}
+}

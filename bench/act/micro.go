@@ -1,0 +1,142 @@
+package main
+
+import (
+	"github.com/mpitrace/mpitrace/internal/microbench"
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+func ptr(x float64) *float64 { return &x }
+
+// latency: a message of 8 bytes, and windows of 64 of them.
+func latency(b *bench) error {
+	network := b.orNot([]string{"auto"}, "transport=ud-first", goal{what: "8 bytes, time against native", where: between.name, most: ptr(1)})
+	return b.everywhere([]place{here, between},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			policies := []string{"auto"}
+			if p.between {
+				policies = network
+			}
+			return b.micro(p, m, []string{"latency", "bandwidth"}, 7, policies,
+				"--sizes", "8", "--modes", "uni", "--window", "64", "--limit-ms", "500", "--iterations", "20000")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, row := range rowsOf(r, "latency", "half_rtt_us") {
+				for i, policy := range r.Act {
+					g := goal{what: "8 bytes, time against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					switch {
+					case !p.between:
+						g.most = ptr(1.3)
+					case policy == "auto":
+						g.most = ptr(1.1)
+					default:
+						g.most = ptr(1)
+					}
+					b.reach(g)
+				}
+			}
+			for _, row := range rowsOf(r, "bandwidth", "mb_s") {
+				for i, policy := range r.Act {
+					g := goal{what: "window of 64, rate against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					if p.between {
+						g.least = ptr(1)
+					}
+					b.reach(g)
+				}
+			}
+		})
+}
+
+// candidates are the ways of a long message.
+var candidates = []string{"rndv=read-event", "rndv=read", "rndv=write"}
+
+// overlap: 1 MiB with computation for twice as long as it takes; what others take
+// of the processor counts as lost, and the other rank sleeps.
+func overlap(b *bench) error {
+	policies := b.orNot(candidates, "rndv=receiver", goal{what: "overlap-recv, W/T, rndv=receiver", where: paced.name, least: ptr(0.8)})
+	return b.everywhere([]place{paced, pacedOne, free},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			settings := []string{"--methods", "sweep", "--peer", "sleep", "--compute", "cpu", "--limit-ms", "300", "--iterations", "2000", "--sizes", "1M"}
+			if p.rate == "" {
+				settings = append(settings, "--factors", "2")
+			} else {
+				settings = append(settings, "--delays", "16800") // 2 x 1 MiB at 1 Gbit/s
+			}
+			return b.micro(p, m, []string{"overlap-send", "overlap-recv"}, 3, policies, settings...)
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, side := range []string{"overlap-send", "overlap-recv"} {
+				for _, row := range rowsOf(r, side, "overlap_pct") {
+					for i, policy := range r.Act {
+						g := goal{what: side + ", W/T, " + policy, where: p.name + ", " + m.Name, got: share(row.Act[i].Sample), native: share(row.Native)}
+						switch {
+						case p.rate == "":
+						case policy == "rndv=read-event":
+							g.least = ptr(0.95)
+						case policy == "rndv=receiver" && side == "overlap-recv":
+							g.least = ptr(0.8)
+						}
+						b.reach(g)
+					}
+				}
+			}
+		})
+}
+
+// reuse: 1000 buffers, the i-th of which is sent from i times.
+func reuse(b *bench) error {
+	policies := b.orNot([]string{"eager=copy"}, "eager=reuse", goal{what: "spectrum of reuse, time against native, eager=reuse", where: here.name, most: ptr(1)})
+	return b.everywhere([]place{here},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"spectrum"}, 3, policies, "--sizes", "8K", "--limit-ms", "500")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, row := range rowsOf(r, "spectrum", "half_rtt_us") {
+				for i, policy := range r.Act {
+					g := goal{what: "spectrum of reuse, time against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					if policy == "eager=reuse" {
+						g.most = ptr(1)
+					}
+					b.reach(g)
+				}
+			}
+		})
+}
+
+// progress: when a message arrives whose other rank is away for a while, as a
+// table and as a plot.
+func progress(b *bench) error {
+	delays := "2000,5000,8000,11000,14000,17000,20000"
+	return b.everywhere([]place{paced},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"progress-send", "progress-recv"}, 3, candidates, "--sizes", "1M", "--delays", delays, "--limit-ms", "200")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, name := range []string{"progress-send", "progress-recv"} {
+				if chart := chartOf(r, name, name+", 1 MiB, "+p.name+", "+m.Name); len(chart.lines) > 0 {
+					b.plot(chart, name+"-"+m.Name+".svg")
+				}
+			}
+		})
+}
+
+// rowsOf are the rows of a metric, where act mode measured something.
+func rowsOf(r *microbench.Report, name, metric string) []*microbench.Row {
+	var out []*microbench.Row
+	for _, res := range r.Benchmarks {
+		for _, row := range res.Rows {
+			if res.Name == name && row.Metric == metric && len(row.Act) > 0 {
+				out = append(out, row)
+			}
+		}
+	}
+	return out
+}
+
+// share is a sample in percent as a share of 1.
+func share(s *microbench.Sample) *float64 {
+	if s == nil {
+		return nil
+	}
+	x := s.Median / 100
+	return &x
+}
