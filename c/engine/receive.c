@@ -133,6 +133,10 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
+    if (buffer->bytes > engine->o.eager_limit) {
+        mt_engine_round(engine); /* its message may be here: it is fetched now,
+                                  * and not when somebody waits for it */
+    }
     mt_request_begin(context, request, buffer);
     request->want_source = source;
     request->want_tag = tag;

@@ -357,6 +357,9 @@ enum mt_status mt_engine_send(struct mt_engine_context *context,
     bool eager = buffer->bytes <= engine->o.eager_limit;
     uint32_t process = context->processes[rank];
     mt_engine_lock(engine);
+    if (!eager) {
+        mt_engine_round(engine); /* before it says how it travels */
+    }
     mt_request_begin(context, request, buffer);
     request->want_tag = tag;
     request->mode = mode;
