@@ -14,11 +14,14 @@ struct mt_act_array {
     MT_Request *handles; /* the application's */
     MT_Request *copy;    /* of the library's; NULL: there are none */
     MT_Request few[MT_ACT_FEW];
+    struct mt_act_request *found[MT_ACT_FEW]; /* ours; the first of many */
 };
 
-static struct mt_act_request *active(MT_Request handle)
+static struct mt_act_request *ours_at(const struct mt_act_array *array, int i)
 {
-    struct mt_act_request *request = mt_act_request_find(handle);
+    struct mt_act_request *request =
+        i < MT_ACT_FEW ? array->found[i]
+                       : mt_act_request_find(array->handles[i]);
     return request != NULL && request->active ? request : NULL;
 }
 
@@ -44,7 +47,11 @@ static bool array_begin(struct mt_act_array *array, int count,
     array->handles = handles;
     array->copy = NULL;
     for (int i = 0; handles != NULL && i < count; i++) {
-        if (active(handles[i]) != NULL) {
+        struct mt_act_request *request = mt_act_request_find(handles[i]);
+        if (i < MT_ACT_FEW) {
+            array->found[i] = request;
+        }
+        if (request != NULL && request->active) {
             array->ours++;
         } else if (handles[i] != MT_REQUEST_NULL) {
             array->natives++;
@@ -58,7 +65,7 @@ static bool array_begin(struct mt_act_array *array, int count,
     }
     for (int i = 0; array->copy != NULL && i < count; i++) {
         array->copy[i] =
-            active(handles[i]) != NULL ? MT_REQUEST_NULL : handles[i];
+            ours_at(array, i) != NULL ? MT_REQUEST_NULL : handles[i];
     }
     return true;
 }
@@ -74,7 +81,7 @@ static void array_end(struct mt_act_array *array)
 static void array_copy_back(struct mt_act_array *array)
 {
     for (int i = 0; i < array->count; i++) {
-        if (active(array->handles[i]) == NULL) {
+        if (ours_at(array, i) == NULL) {
             array->handles[i] = array->copy[i];
         }
     }
@@ -84,7 +91,7 @@ static void array_copy_back(struct mt_act_array *array)
 static int array_next(const struct mt_act_array *array, int first)
 {
     for (int i = first; i < array->count; i++) {
-        const struct mt_act_request *request = active(array->handles[i]);
+        const struct mt_act_request *request = ours_at(array, i);
         if (request != NULL && mt_act_request_done(request)) {
             return i;
         }
@@ -96,7 +103,7 @@ static bool array_done(struct mt_act_array *array)
 {
     for (; array->undone < array->count; array->undone++) {
         const struct mt_act_request *request =
-            active(array->handles[array->undone]);
+            ours_at(array, array->undone);
         if (request != NULL && !mt_act_request_done(request)) {
             return false;
         }
@@ -140,7 +147,7 @@ static void complete_ours(struct mt_act_array *array, MT_Status *statuses,
                           int native, const struct mt_act_comm **failed_p)
 {
     for (int i = 0; i < array->count; i++) {
-        struct mt_act_request *request = active(array->handles[i]);
+        struct mt_act_request *request = ours_at(array, i);
         if (request == NULL) {
             if (array->copy == NULL && statuses != MT_STATUS_IGNORE) {
                 status_empty(&statuses[i]);
@@ -223,7 +230,7 @@ static bool any_ours(struct mt_act_array *array, int *index, MT_Status *status,
     if (i < 0) {
         return false;
     }
-    struct mt_act_request *request = active(array->handles[i]);
+    struct mt_act_request *request = ours_at(array, i);
     const struct mt_act_comm *comm = request->comm;
     int error = mt_act_complete(request, &array->handles[i], status);
     *index = i;
@@ -314,7 +321,7 @@ static int some_done(struct mt_act_array *array, int *outcount, int *indices,
         n = n == MT_UNDEFINED ? 0 : n;
     }
     for (int i = array_next(array, 0); i >= 0; i = array_next(array, i + 1)) {
-        struct mt_act_request *request = active(array->handles[i]);
+        struct mt_act_request *request = ours_at(array, i);
         const struct mt_act_comm *comm = request->comm;
         int error = mt_act_complete(request, &array->handles[i],
                                     status_at(statuses, n));

@@ -418,14 +418,6 @@ void mt_transfer_unregister(struct mt_engine_transfer *transfer);
 
 /* ---- rtr.c ---- */
 
-/* Whether long messages are looked for before one begins: who asks first, or was
- * asked, must know what is here already. */
-MT_INLINE bool mt_rtr_looks(const struct mt_engine *engine, uint64_t bytes)
-{
-    return engine->o.rendezvous == MT_ENGINE_RTR &&
-           bytes > engine->o.eager_limit;
-}
-
 /* A receive that was posted asks, if it may. */
 void mt_rtr_ask(struct mt_engine_request *request);
 /* Its message came, and not by the RTR. Keeps its transfer for an RTS. */

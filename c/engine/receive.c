@@ -152,8 +152,9 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
-    if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
-        mt_engine_round(engine);
+    if (buffer->bytes > engine->o.eager_limit) {
+        mt_engine_round(engine); /* its message may be here: it is fetched now,
+                                  * and not when somebody waits for it */
     }
     mt_request_begin(context, request, buffer);
     request->want_source = source;
@@ -167,7 +168,7 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         mt_request_end(request, MT_EPEER);
     } else {
         mt_posted_add(context, request);
-        if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
+        if (mt_unlikely(engine->o.rendezvous == MT_ENGINE_RTR)) {
             mt_rtr_ask(request);
         }
     }

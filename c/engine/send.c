@@ -422,8 +422,8 @@ enum mt_status mt_engine_send(struct mt_engine_context *context,
     bool eager = buffer->bytes <= engine->o.eager_limit;
     uint32_t process = context->processes[rank];
     mt_engine_lock(engine);
-    if (mt_unlikely(mt_rtr_looks(engine, buffer->bytes))) {
-        mt_engine_round(engine);
+    if (!eager) {
+        mt_engine_round(engine); /* before it says how it travels */
     }
     mt_request_begin(context, request, buffer);
     request->want_tag = tag;

@@ -82,6 +82,8 @@ struct mt_fabric_caps {
     bool events;             /* completion channels */
     bool waits_for_receive;  /* RC: a SEND without a receive waits (RNR retry);
                               * false: it breaks the connection, as iWARP does */
+    bool posts_cheaply; /* posting is no system call: two WRITEs, the second for
+                         * notice, cost little more than one SEND */
 };
 
 /* A port of a device. Each is a rail. */

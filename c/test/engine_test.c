@@ -579,6 +579,37 @@ static void run_death(void *argument)
     }
 }
 
+static uint32_t *flag; /* of both processes; pairs with itself */
+
+/* A long receive finds its message although nobody called for progress between
+ * the message's arrival and the receive, and so begins to fetch it. */
+static void run_early(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char memory[EAGER + 1];
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    struct mt_engine_request r;
+    struct mt_engine_counts counts;
+    fix_barrier();
+    if (fix.rank == 1) {
+        fill(memory, sizeof(memory), 3);
+        start_send(c, &r, 0, 5, memory, sizeof(memory));
+        __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    } else {
+        while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0) {
+            sched_yield();
+        }
+        start_receive(c, &r, 1, 5, memory, sizeof(memory));
+        mt_engine_count(fix.engine, &counts);
+        EQ(counts.unexpected_messages, 1);
+    }
+    finish(&r);
+    filled(memory, sizeof(memory), 3);
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 /* Processes with other settings are refused by all. */
 static void run_refusal(void *argument)
 {
@@ -638,6 +669,13 @@ int main(void)
 {
     static const char *const devices[] = {"shm", "iwarp:lo"};
     bool right = true;
+    flag = mmap(NULL, sizeof(*flag), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct mt_engine_options early = {.device = "shm",
+                                      .fabric.engine_cpu = -1,
+                                      .eager_limit = EAGER};
+    right = fix_run("a long receive behind its message", 2, run_early,
+                    &early);
     for (unsigned d = 0; d < 2; d++) {
         for (unsigned engine = 0; engine < 3; engine++) {
             struct mt_engine_options o = {
