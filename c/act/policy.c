@@ -61,7 +61,7 @@ static void rendezvous_read(const char *text, struct mt_act_policy *policy_p)
     bool reads = has_word(value, length, "read") ||
                  has_word(value, length, "read-event");
     bool writes = has_word(value, length, "write");
-    if (has_word(value, length, "receiver")) {
+    if (!reads && !writes && has_word(value, length, "receiver")) {
         policy_p->rendezvous = MT_ENGINE_RTR;
     } else if (writes && !reads) {
         policy_p->rendezvous = MT_ENGINE_RPUT;

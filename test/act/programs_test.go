@@ -1,6 +1,7 @@
 package act
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,9 +23,20 @@ type program struct {
 	source string
 	args   []string
 	ranks  []int
+	// policy is asked for; empty: --act alone.
+	policy string
 	// native says on which MPI the program does not pass without mpitrace, and
 	// why; there only act mode is run.
 	native map[string]string
+}
+
+// receiverFirst is a policy with which most messages are long and their receives
+// ask for them.
+const receiverFirst = "rendezvous=receiver,eager-limit=256"
+
+var noCalls = map[string]string{
+	"openmpi": "the library moves nothing while nobody calls it",
+	"mpich":   "the library moves nothing while nobody calls it",
 }
 
 var programs = []program{
@@ -46,6 +58,10 @@ var programs = []program{
 		"openmpi": "Open MPI 4.1 receives them in another order",
 	}},
 	{source: "finalize.c", ranks: []int{2}},
+	{source: "first.c", ranks: []int{2}},
+	{source: "first.c", ranks: []int{2}, policy: receiverFirst},
+	{source: "first.c", args: []string{"lands"}, ranks: []int{2}, policy: receiverFirst, native: noCalls},
+	{source: "order.c", ranks: []int{2}, policy: receiverFirst},
 	{source: "progress.c", args: []string{"send"}, ranks: []int{2}},
 	{source: "progress.c", args: []string{"late"}, ranks: []int{2}},
 	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}},
@@ -135,6 +151,9 @@ func TestPrograms(t *testing.T) {
 						continue // its waits never yield: minutes on few processors
 					}
 					name := strings.Join(append([]string{p.source}, p.args...), "_")
+					if p.policy != "" {
+						name += "_" + p.policy
+					}
 					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
 						testProgram(t, m, p, ranks, helpers, dir, command)
 					})
@@ -156,8 +175,37 @@ func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []str
 			t.Fatalf("without mpitrace it said\n%s", strings.Join(got, "\n"))
 		}
 	}
-	job.Before = []string{command, "run", "--act", "--output", t.TempDir(), "--"}
+	act, output := "--act", t.TempDir()
+	if p.policy != "" {
+		act += "=" + p.policy
+	}
+	job.Before = []string{command, "run", act, "--output", output, "--"}
 	if got := runProgram(t, job.Command(), dir); !slices.Equal(got, want) {
 		t.Errorf("in act mode it said\n%s", strings.Join(got, "\n"))
 	}
+	if p.policy == receiverFirst && p.source == "first.c" && counted(t, output, "rtr_used") == 0 {
+		t.Error("no message was written where its receive asked for it: rtr_used is 0 on all ranks")
+	}
+}
+
+// counted is the sum of a count over the ranks of a job.
+func counted(t *testing.T, output, name string) uint64 {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(output, "act-*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no act-*.json in %s: %v", output, err)
+	}
+	var sum uint64
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ledger struct{ Counts map[string]uint64 }
+		if err := json.Unmarshal(text, &ledger); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		sum += ledger.Counts[name]
+	}
+	return sum
 }
