@@ -13,9 +13,6 @@ func (e *Effective) CheckRuntime() error {
 			out = append(out, e.layers[missing.name].problem(missing.name, missing.name+"="+missing.value+" is not in the runtime of this version: take "+missing.instead))
 		}
 	}
-	if e.Number("verify_every") > 0 {
-		out = append(out, e.layers["verify_every"].problem("verify_every", "messages are not verified by the runtime of this version: leave verify_every out"))
-	}
 	for i := range e.Rules {
 		r := &e.Rules[i]
 		if len(r.Use) == 1 && r.Use["eager"] == "copy" {

@@ -13,7 +13,7 @@ func TestCheckRuntime(t *testing.T) {
 		"eager=reuse":                   "eager=reuse is not in the runtime",
 		"rendezvous=receiver":           "",
 		"transport=ud-first,eager=copy": "transport=ud-first is not in the runtime",
-		"verify_every=100":              "not verified",
+		"verify_every=100":              "",
 		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"rendezvous": "write"}}]}`: "rules are not followed",
 	} {
 		parse := ParseString

@@ -82,6 +82,9 @@ func (b *builder) load(path string) error {
 		b.addTrace()
 	}
 	b.readJob(result.Job)
+	if !b.options.TotalsOnly {
+		b.addAct(result.Job, result.Ledgers)
+	}
 	b.learnSymbols(result.Symbols)
 	b.finish()
 	return nil

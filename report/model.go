@@ -24,6 +24,7 @@ type Report struct {
 	Reuse       []*Reuse    `json:"reuse"`
 	Overlap     []*Overlap  `json:"overlap"` // by time blocked
 	Trace       *Trace      `json:"trace"`   // null without one
+	Act         *Act        `json:"act"`     // null of a job that was not to act
 	Network     *Network    `json:"network"` // time of a message; null if not known
 	Clocks      []Clock     `json:"clocks"`
 	Findings    []string    `json:"findings"`

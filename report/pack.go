@@ -30,16 +30,13 @@ func Pack(from, to, writer string) (processes int, problems []string, err error)
 		return 0, nil, err
 	}
 	processes = len(records)
-	for _, text := range []struct {
-		name string
-		data []byte
-	}{{"job.json", result.Job}, {symbolsName, result.Symbols}} {
-		if text.data == nil {
+	for _, text := range append([]segment.NamedText{{Name: "job.json", Data: result.Job}, {Name: symbolsName, Data: result.Symbols}}, result.Ledgers...) {
+		if text.Data == nil {
 			continue
 		}
-		data, err := json.Marshal(map[string]any{"name": text.name, "content": json.RawMessage(text.data)})
+		data, err := json.Marshal(map[string]any{"name": text.Name, "content": json.RawMessage(text.Data)})
 		if err != nil {
-			return 0, nil, fmt.Errorf("%s: %w", text.name, err)
+			return 0, nil, fmt.Errorf("%s: %w", text.Name, err)
 		}
 		records = append(records, segment.Record{Kind: segment.RecordJSON, Data: data})
 	}

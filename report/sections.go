@@ -16,6 +16,7 @@ func (t *writer) sections() {
 	t.arrivalSection()
 	t.reuseSection()
 	t.overlapSection()
+	t.actSection()
 }
 
 // more says how to see the whole of a section.

@@ -16,12 +16,24 @@ import (
 
 // Result is what one job left behind, or what is known of it so far.
 type Result struct {
-	Dir      string     // as it was named: a directory or a file
-	Segments []*Segment // by world and rank; nil after WalkResult
-	Job      []byte     // job.json, nil if there is none
-	Symbols  []byte     // symbols.json, nil if there is none
-	Problems []string   // what could not be read, as sentences
-	Live     bool       // made from segments in shared memory, not from node files
+	Dir      string      // as it was named: a directory or a file
+	Segments []*Segment  // by world and rank; nil after WalkResult
+	Job      []byte      // job.json, nil if there is none
+	Symbols  []byte      // symbols.json, nil if there is none
+	Ledgers  []NamedText // act-*.json, of the ranks of a job in act mode
+	Problems []string    // what could not be read, as sentences
+	Live     bool        // made from segments in shared memory, not from node files
+}
+
+// NamedText is a file of a result.
+type NamedText struct {
+	Name string
+	Data []byte
+}
+
+// IsLedger tells whether a file is what a rank of act mode left.
+func IsLedger(name string) bool {
+	return strings.HasPrefix(name, "act-") && strings.HasSuffix(name, ".json")
 }
 
 // ReadResult reads a result directory, a packed result, a single node file or
@@ -113,7 +125,7 @@ func (w *walker) collect(path string) error {
 			if err := w.addFile(name); err != nil {
 				w.problem(err)
 			}
-		case entry.Name() == "job.json", entry.Name() == "symbols.json":
+		case entry.Name() == "job.json", entry.Name() == "symbols.json", IsLedger(entry.Name()):
 			data, err := readSmall(name)
 			if err != nil {
 				w.problem(err)
@@ -145,11 +157,13 @@ func (w *walker) addJSON(name string, data []byte) {
 		w.problem(fmt.Errorf("%s is not valid JSON and is left out", name))
 		return
 	}
-	switch name {
-	case "job.json":
+	switch {
+	case name == "job.json":
 		w.result.Job = data
-	case "symbols.json":
+	case name == "symbols.json":
 		w.result.Symbols = data
+	case IsLedger(name):
+		w.result.Ledgers = append(w.result.Ledgers, NamedText{name, data})
 	}
 }
 

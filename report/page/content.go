@@ -36,6 +36,7 @@ type content struct {
 	Pairs, Arrivals, Latest         *table
 	Requests, Waits, Reuse, Classes *table
 	Ranks, Comms, Types, Phases     *table
+	Act                             *act // nil: it was not to act
 
 	Matrix, Raster             *mapView
 	MatrixEmpty, RasterEmpty   string   // why there is no map
@@ -43,6 +44,12 @@ type content struct {
 	Sizes, Durations           []*chart
 	SizesEmpty, DurationsEmpty string
 	Made                       string
+}
+
+// act is what the job carried itself.
+type act struct {
+	Lines           []string
+	Ways, Decisions *table
 }
 
 // tile is one figure of the overview.
@@ -58,6 +65,11 @@ func newContent(r *report.Report, o Options) (*content, error) {
 	c.Title = cmp.Or(c.Summary.Command, r.Job.ID, "a job") + " – mpitrace"
 	if err := c.addTables(r); err != nil {
 		return nil, err
+	}
+	if r.Act != nil {
+		ways, decisions := r.ActSheets()
+		ways.Title, decisions.Title = "What mpitrace carried, by protocol", "What was tried, and kept"
+		c.Act = &act{r.Act.Lines(), newTable("way", ways), newTable("decision", decisions)}
 	}
 	c.addReuse(r)
 	c.addHistograms(r)
