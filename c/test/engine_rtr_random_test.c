@@ -439,7 +439,7 @@ static void program(unsigned long long seed)
 int main(int argc, char **argv)
 {
     unsigned long long seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
-    unsigned long long last = argc > 2 ? strtoull(argv[2], NULL, 0) : 400;
+    unsigned long long last = argc > 2 ? strtoull(argv[2], NULL, 0) : 200;
     for (; seed <= last && check_failures == 0; seed++) {
         program(seed);
     }
