@@ -71,6 +71,7 @@ func (b *bench) start(p place, dir string, limit time.Duration, argv []string) (
 	if err != nil {
 		return mpijob.Outcome{}, err
 	}
+	b.job.Store(job)
 	return job.Wait()
 }
 
