@@ -51,6 +51,7 @@ type bench struct {
 	mpis    []mpijob.MPI
 	reps    int // 0: as many as each section wants
 	quick   bool
+	chosen  string // whole programs, comma separated
 	hosts   *hosts.Hosts
 	goals   []goal
 	job     atomic.Pointer[mpijob.Running] // the last one that was started
@@ -64,6 +65,7 @@ func main() {
 	}
 	only := flag.String("only", strings.Join(names, ","), "sections, comma separated")
 	mpis := flag.String("mpi", "openmpi,mpich", "MPI libraries, comma separated")
+	flag.StringVar(&b.chosen, "programs", "stencil,HPL,LAMMPS", "whole programs, comma separated")
 	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 3 of overlap, progress and reuse, 5 of programs)")
 	flag.BoolVar(&b.quick, "quick", false, "smoke run: one repetition of a few iterations")
 	flag.StringVar(&b.build, "build", "build", "`directory` of mpitrace and its libraries")
