@@ -77,8 +77,8 @@ func figure(x *float64) string {
 
 // writeGoals shows all goals.
 func writeGoals(w io.Writer, goals []goal) {
-	fmt.Fprintf(w, "\nGoals\n  %-44s %-52s %8s %8s %8s\n", "", "", "native", "act", "goal")
+	fmt.Fprintf(w, "\nGoals\n  %-54s %-58s %8s %8s %8s\n", "", "", "native", "act", "goal")
 	for _, g := range goals {
-		fmt.Fprintf(w, "  %-44s %-52s %8s %8s %8s  %s\n", g.what, g.where, figure(g.native), figure(g.got), g.wanted(), g.verdict())
+		fmt.Fprintf(w, "  %-54s %-58s %8s %8s %8s  %s\n", g.what, g.where, figure(g.native), figure(g.got), g.wanted(), g.verdict())
 	}
 }

@@ -17,11 +17,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
@@ -47,8 +51,10 @@ type bench struct {
 	mpis    []mpijob.MPI
 	reps    int // 0: as many as each section wants
 	quick   bool
+	chosen  string // whole programs, comma separated
 	hosts   *hosts.Hosts
 	goals   []goal
+	job     atomic.Pointer[mpijob.Running] // the last one that was started
 }
 
 func main() {
@@ -59,6 +65,7 @@ func main() {
 	}
 	only := flag.String("only", strings.Join(names, ","), "sections, comma separated")
 	mpis := flag.String("mpi", "openmpi,mpich", "MPI libraries, comma separated")
+	flag.StringVar(&b.chosen, "programs", "stencil,HPL,LAMMPS", "whole programs, comma separated")
 	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 3 of overlap, progress and reuse, 5 of programs)")
 	flag.BoolVar(&b.quick, "quick", false, "smoke run: one repetition of a few iterations")
 	flag.StringVar(&b.build, "build", "build", "`directory` of mpitrace and its libraries")
@@ -114,6 +121,7 @@ func (b *bench) run(chosen, known []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.hosts.Close()) }()
+	b.endOnSignal()
 	fmt.Printf("Act mode, %s, commit %s, %d processors, load %s\n", time.Now().UTC().Format("2006-01-02 15:04"), commit(), runtime.NumCPU(), load())
 	var failed error
 	for _, s := range sections {
@@ -127,6 +135,21 @@ func (b *bench) run(chosen, known []string) (err error) {
 	}
 	writeGoals(os.Stdout, b.goals)
 	return failed
+}
+
+// endOnSignal ends jobs and hosts when this process is to end.
+func (b *bench) endOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		<-signals
+		if job := b.job.Load(); job != nil {
+			job.Kill()
+		}
+		_ = b.hosts.Close() // nobody is left to be told
+		os.RemoveAll(b.scratch)
+		os.Exit(1)
+	}()
 }
 
 // repetitions of a section that wants n.

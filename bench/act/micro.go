@@ -92,7 +92,7 @@ func reuse(b *bench) error {
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "spectrum", "half_rtt_us") {
 				for i, policy := range r.Act {
-					g := goal{what: "spectrum of reuse, time against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					g := goal{what: "spectrum of reuse, time against native, " + policy, where: p.name + ", " + m.Name + ", " + row.Dims[0].Value, got: row.Act[i].Ratio}
 					if policy == "eager=reuse" {
 						g.most = ptr(1)
 					}

@@ -71,11 +71,12 @@ func (b *bench) start(p place, dir string, limit time.Duration, argv []string) (
 	if err != nil {
 		return mpijob.Outcome{}, err
 	}
+	b.job.Store(job)
 	return job.Wait()
 }
 
-// jobLimit ends a job of a micro-benchmark that hangs.
-const jobLimit = 2 * time.Minute
+// jobLimit ends a job of a micro-benchmark that hangs; one takes seconds.
+const jobLimit = 40 * time.Second
 
 // micro runs benchmarks of mpitrace bench natively and with policies, prints what
 // it says, and returns it. settings are flags of it.

@@ -65,10 +65,13 @@ func (r *runner) acting(ctx context.Context, command []string, policy string) (s
 	defer os.RemoveAll(dir)
 	run := append(slices.Clone(r.o.ActRun), "--act="+policy, "--output", dir, "--")
 	text, err := start(ctx, append(run, command...), r.launcher.environ())
-	if err != nil {
+	if err != nil && !errors.Is(err, errTimeout) {
 		return "", err
 	}
-	return text, CheckActed(dir)
+	if off := CheckActed(dir); off != nil {
+		return "", errors.Join(err, off)
+	}
+	return text, err
 }
 
 // CheckActed is an error unless every MPI_COMM_WORLD of a result was told to act.
@@ -101,7 +104,8 @@ func collect(job, dir string) error {
 }
 
 // start runs a command in a process group of its own and waits for it. At the
-// end of the context it gets SIGTERM, which launchers hand to their ranks.
+// end of the context it gets SIGTERM, which launchers hand to their ranks; what it
+// printed until then is returned too.
 func start(ctx context.Context, command, env []string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
@@ -112,7 +116,7 @@ func start(ctx context.Context, command, env []string) (string, error) {
 	err := cmd.Run()
 	switch {
 	case ctx.Err() != nil:
-		return "", context.Cause(ctx)
+		return stdout.String(), context.Cause(ctx)
 	case err != nil:
 		return "", fmt.Errorf("%s: %w: %s", command[0], err, complaint(stderr.String(), stdout.String()))
 	}

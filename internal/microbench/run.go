@@ -237,10 +237,15 @@ func (r *runner) once(ctx context.Context, b *Benchmark, v variant, command []st
 	default:
 		text, err = r.acting(ctx, command, r.o.Act[v-acting])
 	}
-	if err != nil {
+	out, wrong := b.Parse(text)
+	switch {
+	case errors.Is(err, errTimeout) && wrong == nil:
+		out.Notes = append(out.Notes, "a run was measured to its end, and did not end: its MPI_Finalize hung")
+		return out, nil
+	case err != nil:
 		return Output{}, err
 	}
-	return b.Parse(text)
+	return out, wrong
 }
 
 var errTimeout = errors.New("the job took longer than --timeout and was ended")

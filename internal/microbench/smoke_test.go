@@ -199,6 +199,30 @@ func TestActing(t *testing.T) {
 	}
 }
 
+// TestHangingEnd: a run that was measured to its end counts, though it does not
+// end; the report says so.
+func TestHangingEnd(t *testing.T) {
+	m := mpijob.All[0]
+	need(t, m)
+	source := filepath.Join(t.TempDir(), "hang.c")
+	text := "#include <unistd.h>\nint MPI_Finalize(void) { for (;;) pause(); }\n"
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{
+		Names: []string{"registration"}, MPIRun: yielding(t, m, []string{library(t, "cc", source)}), CC: m.CC, Ranks: 2,
+		Quick: true, Reps: 1, Cache: cache, Timeout: 20 * time.Second,
+	}
+	report, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := report.Benchmarks[0]
+	if res.Error != "" || len(res.Rows) == 0 || !strings.Contains(strings.Join(res.Notes, "\n"), "MPI_Finalize hung") {
+		t.Errorf("%d rows, notes %q, error %q", len(res.Rows), res.Notes, res.Error)
+	}
+}
+
 // TestWrongData is the negative control: with a library that spoils one byte
 // of every 7th call, every program ends with one line that says so.
 func TestWrongData(t *testing.T) {
