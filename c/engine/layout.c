@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "../fabric/crc32c.h"
+#include "../include/crc32c.h"
 
 /* A place in a buffer, and how many bytes lie in a row there. */
 struct mt_place {

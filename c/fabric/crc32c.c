@@ -1,5 +1,5 @@
 /* crc32c.c: see crc32c.h. The way is chosen at the first use. */
-#include "crc32c.h"
+#include "../include/crc32c.h"
 
 #include <pthread.h>
 #include <string.h>

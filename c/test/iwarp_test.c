@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../fabric/crc32c.h"
+#include "../include/crc32c.h"
 #include "../fabric/iwarp/iwarp.h"
 #include "check.h"
 

@@ -194,6 +194,13 @@ type ledger struct {
 	Policy      []string
 	CacheOff    string `json:"cache_off"`
 	Counts      map[string]int64
+	Decisions   []struct {
+		Communicator, Newcomer string
+		From, To               uint64
+		Pairs, Messages        uint64
+		MeasuredNS             float64 `json:"measured_ns"`
+		RunnerUpNS             float64 `json:"runner_up_ns"`
+	}
 }
 
 // ledgers reads those of a result, by "WORLD RANK".

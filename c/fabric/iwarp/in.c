@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "../crc32c.h"
+#include "../../include/crc32c.h"
 #include "iwarp.h"
 
 enum { MT_IN_AT_ONCE = 16, MT_IN_BEHIND = 4096 };

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "../crc32c.h"
+#include "../../include/crc32c.h"
 #include "iwarp.h"
 
 /* How a step of building a batch went. */

@@ -1,5 +1,5 @@
 /* slice.c: parts of lists of pieces, as the system calls want them. */
-#include "../crc32c.h"
+#include "../../include/crc32c.h"
 #include "iwarp.h"
 
 uint32_t mt_iwarp_slice(const struct mt_fabric_piece *pieces, uint32_t count,

@@ -18,7 +18,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
-#include "../crc32c.h"
+#include "../../include/crc32c.h"
 #include "iwarp.h"
 
 enum {

@@ -1,10 +1,10 @@
 /* crc32c.h: the CRC of MPA (RFC 5044, 6; the polynomial of iSCSI, RFC 3720,
  * 12.1) by the processor's instruction if it has one, else by tables. Knows
  * nothing of packets. */
-#ifndef MPITRACE_FABRIC_CRC32C_H
-#define MPITRACE_FABRIC_CRC32C_H
+#ifndef MPITRACE_CRC32C_H
+#define MPITRACE_CRC32C_H
 
-#include "../include/base.h"
+#include "base.h"
 
 /* Continues over bytes; 0 at the beginning. The value of "123456789" is
  * 0xe3069283; on the wire its lowest byte comes first. */
