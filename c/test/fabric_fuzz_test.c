@@ -1,6 +1,7 @@
-/* sources: c/fabric/fabric.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
+/* sources: c/fabric/fabric.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What peers and users tell the fabric besides its traffic: HOST:PORT, the hellos
- * of wire-up, mesh and connections on demand, and addresses of every provider.
+ * of wire-up, mesh and connections on demand, addresses of every provider, and
+ * fault scripts.
  * LLVMFuzzerTestOneInput takes any input, main feeds it many that begin as right
  * ones. The first byte chooses. Nothing may crash, and what is accepted keeps to
  * its bounds. */
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fabric/fault/script.h"
 #include "../fabric/iwarp/iwarp.h"
 #include "../fabric/paths/demand.h"
 #include "../fabric/paths/mesh.h"
@@ -27,6 +29,7 @@ enum target {
     ADDRESS_IWARP,
     ADDRESS_VERBS,
     SOURCE_VERBS,
+    FAULT_SCRIPT,
     TARGETS,
 };
 
@@ -234,11 +237,24 @@ static void source_verbs(const uint8_t *data, size_t size)
 #error "infiniband/verbs.h is missing: apt-get install libibverbs-dev"
 #endif
 
+static void fault_script(const uint8_t *data, size_t size)
+{
+    struct mt_fault_script script;
+    unsigned line;
+    const char *wrong = mt_fault_parse((const char *)data, size, &script, &line);
+    CHECK(line <= size && (wrong == NULL || line >= 1));
+    for (int i = 0; i < MT_FAULT_KINDS && wrong == NULL; i++) {
+        CHECK(script.rules[i].times <= script.rules[i].of);
+    }
+    CHECK(wrong != NULL || script.delay_polls <= 1000);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const targets[TARGETS])(const uint8_t *, size_t) = {
         host_port, socket_hello,  mesh,          heard,
-        address_shm, address_iwarp, address_verbs, source_verbs};
+        address_shm, address_iwarp, address_verbs, source_verbs,
+        fault_script};
     if (rails.count == 0) {
         start();
     }
@@ -259,6 +275,25 @@ static unsigned long long state = 1;
 static uint32_t draw(uint32_t limit)
 {
     return (uint32_t)(check_random(&state) % limit);
+}
+
+static size_t draw_script(uint8_t *at)
+{
+    static const char *const parts[] = {
+        "seed",  "drop", "delay",      "full",  "die",  "event", " ",
+        "1/20",  "0/1",  "2/1",        "1/",    "ud",   "3",     "1001",
+        "\n",    "#",    "4294967296", "1/0",   "\t",   "x"};
+    size_t n = 0;
+    for (uint32_t i = draw(5); i > 0; i--) { /* right lines */
+        n += (size_t)sprintf((char *)at + n, "%s 1/%u%s\n", parts[1 + draw(3)],
+                             1 + draw(9), draw(2) == 0 ? " ud" : " 3");
+    }
+    for (uint32_t i = draw(9); i > 0; i--) {
+        const char *p = parts[draw(sizeof(parts) / sizeof(parts[0]))];
+        memcpy(at + n, p, strlen(p));
+        n += strlen(p);
+    }
+    return n;
 }
 
 static size_t draw_text(uint8_t *at)
@@ -345,6 +380,7 @@ static size_t draw_input(uint8_t *at)
     size_t n = target == HOST_PORT        ? draw_text(at + 1)
                : target == SOCKET_HELLO   ? draw_socket_hello(at + 1)
                : target == DEMAND         ? draw_hello(at + 1)
+               : target == FAULT_SCRIPT   ? draw_script(at + 1)
                : target >= ADDRESS_SHM && target <= ADDRESS_VERBS
                    ? draw_address(target, at + 1)
                    : draw(64);

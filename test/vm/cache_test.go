@@ -51,7 +51,7 @@ func TestCache(t *testing.T) {
 	}
 	for _, way := range []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread", "fork", "raw-munmap", "raw-mremap"} {
 		t.Run(way, func(t *testing.T) {
-			out := g.Run(t, limitOf(10), "sh", "-c", besideHelper, mpitrace, program, "rxe0", way, fmt.Sprint(cycles))
+			out := g.Run(t, limitOf(15), "sh", "-c", besideHelper, mpitrace, program, "rxe0", way, fmt.Sprint(cycles))
 			s := cacheCounts(t, way, out)
 			if s.stale != 0 || s.wrong != 0 || s.missed != 0 || s.hits < cycles*3/4 {
 				t.Errorf("%+v of %d cycles: want none stale, wrong or missed, and most found", s, cycles)
@@ -60,7 +60,7 @@ func TestCache(t *testing.T) {
 		})
 	}
 	// with generations that never change: the check of the check
-	out := g.Run(t, limitOf(10), "env", "MONITOR=blind", program, "rxe0", "munmap", "60")
+	out := g.Run(t, limitOf(15), "env", "MONITOR=blind", program, "rxe0", "munmap", "60")
 	if s := cacheCounts(t, "munmap", out); s.stale < 20 || s.wrong < 20 {
 		t.Errorf("%+v: stale registrations do no harm here, so that nothing is proved", s)
 	}

@@ -44,7 +44,7 @@ type Guest struct {
 }
 
 const (
-	bootLimit = 2 * time.Minute
+	bootLimit = 10 * time.Minute
 	// with kvm a guest takes seconds; where that does not work it never comes up
 	kvmLimit = 30 * time.Second
 	top      = "../.."

@@ -83,14 +83,14 @@ func TestVerbs(t *testing.T) {
 		size = []string{"operations=500000", "limit=300000"}
 	}
 	t.Run("conformance", func(t *testing.T) {
-		conformance(t, g, limitOf(5), append([]string{suite, "rxe0"}, size...)...)
+		conformance(t, g, limitOf(15), append([]string{suite, "rxe0"}, size...)...)
 	})
 	t.Run("second rail, threads", func(t *testing.T) {
-		conformance(t, g, limitOf(3), suite, "rxe1", "threads=1", "operations=500",
+		conformance(t, g, limitOf(15), suite, "rxe1", "threads=1", "operations=500",
 			"send sizes", "shared receive queue", "write and flag", "event ping-pong", "datagram echo", "random operations")
 	})
 	t.Run("faults", func(t *testing.T) {
-		conformance(t, g, limitOf(3), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=60000", "operations=500",
+		conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=60000", "operations=500",
 			"send stream", "write and flag", "read", "datagram echo", "random operations")
 	})
 	for _, name := range []string{"devices", "permission", "limit", "port", "rails"} {
@@ -102,6 +102,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// limitOf ends what hangs; the suite itself gives up when nothing moves.
 func limitOf(minutes int) time.Duration {
 	if *long {
 		return time.Hour
@@ -126,10 +127,10 @@ func TestPair(t *testing.T) {
 	side := func(rank int) []string {
 		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "limit=60000"}
 	}
-	if err := guests[0].Start(5*time.Minute, side(0)...); err != nil {
+	if err := guests[0].Start(15*time.Minute, side(0)...); err != nil {
 		t.Fatal(err)
 	}
-	conformance(t, guests[1], 5*time.Minute, side(1)...)
+	conformance(t, guests[1], 15*time.Minute, side(1)...)
 	if first, err := guests[0].Wait(); err != nil || first.Status != 0 {
 		t.Errorf("the first guest: %v, status %d\n%s%s", err, first.Status, first.Stdout, first.Stderr)
 	}
