@@ -186,7 +186,8 @@ static enum mt_status open_engine(void)
     struct mt_engine_options options = {
         .device = policy.device,
         .fabric = {.engine = MT_FABRIC_ENGINE_INLINE, .engine_cpu = -1,
-                   .threads = true, .say = say},
+                   .threads = true, .faults = mt_act.host->faults,
+                   .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,
