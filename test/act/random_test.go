@@ -25,7 +25,7 @@ var policies = []string{
 	"rndv=read,eager-limit=64",
 	"rndv=write",
 	"rndv=write,eager-limit=1",
-	"eager-limit=256K",
+	"eager-limit=128K",
 	"device=iwarp:lo",
 	"device=iwarp:lo,rndv=write,eager-limit=1000",
 }
@@ -145,10 +145,10 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// testMessages sends and checks as many messages as were asked for, in jobs of a
-// million, by all policies in turn, with faults.
+// testMessages sends and checks as many messages as were asked for, by all
+// policies in turn, with faults: in jobs that a busy machine ends within the limit.
 func testMessages(t *testing.T, r randomJob, faults string) {
-	const each = 1_000_000
+	const each = 200_000
 	start, done := time.Now(), uint64(0)
 	for i := 0; done < *messages; i++ {
 		r.seed = uint64(1000 + i)
