@@ -70,7 +70,8 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
 	bench-top bench-agent bench-memmon bench-act conformance realapps findings \
-	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long
+	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long \
+	test-act-long
 
 all: build
 
@@ -88,6 +89,7 @@ help:
 	@echo 'make test-arm64      the C side for arm64, under emulation'
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
 	@echo 'make test-fabric-long  ten million operations of the fabric (hours)'
+	@echo 'make test-act-long   random MPI programs, 10^8 messages with faults (hours)'
 	@echo 'make test-stale      lose memory in every way, a million times (hours; root)'
 	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
@@ -261,6 +263,12 @@ test-vm: deps-test
 # with every engine.
 test-fabric-long: deps-test build
 	$(GO) test ./test/fabric -count=1 -timeout 12h -v -args -long
+
+# Random programs by every way, then ACT_MESSAGES checked messages with faults.
+ACT_MESSAGES ?= 100000000
+test-act-long: deps-test build
+	$(GO) test ./test/act -run Random -count=1 -timeout 48h -v -args -long \
+		-messages $(ACT_MESSAGES)
 
 # 0 stale registrations in a million cycles of each way to lose memory.
 test-stale: deps-test

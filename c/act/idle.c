@@ -15,9 +15,11 @@ enum {
     MT_ACT_STRIDE = 64,   /* turns between two drives then */
     MT_ACT_OFTEN = 16,    /* and after that */
     MT_ACT_SPIN = 64,     /* idle turns before the processor is given away */
-    MT_ACT_YIELDS = 4096, /* idle turns before it is given away for longer */
+    MT_ACT_YIELDS = 96,   /* idle turns before it is given away for longer */
+    MT_ACT_LONG = 4096,   /* idle turns after which nothing is near */
     MT_ACT_NAP_NS = 20000,
-    MT_ACT_POLLS = 4, /* looks of the application between two drives */
+    MT_ACT_POLLS = 4,      /* looks of the application between two drives */
+    MT_ACT_LOOKS = 256,    /* idle looks in a row before the processor goes */
     /* Between two drives, as a multiple of what the last one took: */
     MT_ACT_PAUSE_SOON = 8,
     MT_ACT_PAUSE_LATER = 1,
@@ -48,7 +50,8 @@ static void drive(uint64_t pause)
 }
 
 /* With more ranks than processors the one that we wait for may need ours.
- * Yielding is not enough: the scheduler may come back to us at once. */
+ * Yielding is not enough: the scheduler comes back to us at once until our slice
+ * is used up. */
 static void give_way(uint32_t idle)
 {
     if (idle < MT_ACT_YIELDS) {
@@ -64,8 +67,8 @@ void mt_act_idle(struct mt_act_wait *wait)
     wait->turns++;
     wait->idle++;
     uint32_t stride = wait->idle < MT_ACT_SOON     ? MT_ACT_STRIDE
-                      : wait->idle < MT_ACT_YIELDS ? MT_ACT_OFTEN
-                                                   : 1;
+                      : wait->idle < MT_ACT_LONG ? MT_ACT_OFTEN
+                                                 : 1;
     if (mt_unlikely(wait->turns % stride == 0)) {
         drive(wait->idle < MT_ACT_SOON ? MT_ACT_PAUSE_SOON
                                        : MT_ACT_PAUSE_LATER);
@@ -77,12 +80,13 @@ void mt_act_idle(struct mt_act_wait *wait)
 
 void mt_act_poll(void)
 {
-    static _Thread_local uint32_t polls;
-    mt_engine_progress(mt_act.engine);
+    static _Thread_local uint32_t polls, idle;
+    idle = mt_engine_progress(mt_act.engine) ? 0 : idle + 1;
     if (++polls % MT_ACT_POLLS == 0) {
         drive(MT_ACT_PAUSE_LATER);
-        if (mt_act.crowded && polls % MT_ACT_SPIN == 0) {
-            sched_yield();
-        }
+    }
+    if (mt_act.crowded && idle >= MT_ACT_LOOKS) {
+        idle = 0;
+        give_way(MT_ACT_YIELDS);
     }
 }

@@ -168,6 +168,16 @@ static void say(void *user, const char *text)
 
 /* Opens the engine over the device that the policy names, or else shared memory
  * on one machine, and what reaches furthest between several. */
+/* Whether a thread of the registration service comes to the fabric, too: all
+ * else comes with the engine's lock. */
+static bool registers_aside(const struct mt_act_policy *policy)
+{
+    bool pins = strcmp(policy->device, "shm") != 0 &&
+                strncmp(policy->device, "iwarp:", 6) != 0;
+    return policy->cache == MT_ACT_CACHE_ON ||
+           (policy->cache == MT_ACT_CACHE_AUTO && pins);
+}
+
 static enum mt_status open_engine(void)
 {
     struct mt_act_policy policy;
@@ -196,9 +206,8 @@ static enum mt_status open_engine(void)
     }
     struct mt_engine_options options = {
         .device = policy.device,
-        /* without threads: only one at a time comes there, for the engine's
-         * lock is around all of it */
         .fabric = {.engine = MT_FABRIC_ENGINE_INLINE, .engine_cpu = -1,
+                   .threads = registers_aside(&policy), .faults = mt_act.host->faults,
                    .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},

@@ -32,6 +32,8 @@ struct mt_act_host {
     const char *(*call)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;
+    /* A fault script for the device (docs/fabric-faults.md); NULL: none. */
+    const char *faults;
 };
 
 /* What the runtime brings: by enum mt_call id, with the signature of the MPI

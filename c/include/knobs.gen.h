@@ -19,6 +19,7 @@
     X(trace_bytes, "MPITRACE_TRACE_BYTES", "256M") \
     X(act_runtime, "MPITRACE_ACT_RUNTIME", "") \
     X(act_wait, "MPITRACE_ACT_WAIT", "30") \
+    X(act_faults, "MPITRACE_ACT_FAULTS", "") \
     X(act_policy, "MPITRACE_ACT_POLICY", "") \
     X(act_rendezvous, "MPITRACE_ACT_RENDEZVOUS", "") \
     X(act_secret, "MPITRACE_ACT_SECRET", "") \

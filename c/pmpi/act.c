@@ -215,6 +215,9 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
         .say = mt_act_say,
         .call = mt_act_call,
         .policy = policy,
+        .faults = mt_process.knobs.act_faults[0] != '\0'
+                      ? mt_process.knobs.act_faults
+                      : NULL,
     };
     enum mt_status status = start(&mt_act_host, &mt_act_functions);
     if (status != MT_OK) {

@@ -13,8 +13,8 @@
 struct mt_knobs {
     const char *mode, *quiet, *output, *segment_dir, *segment_bytes,
         *segment_bytes_max, *clock, *stack, *skip, *arrival, *reuse, *trace,
-        *trace_bytes, *act_runtime, *act_wait, *act_policy, *act_rendezvous,
-        *act_secret, *memmon_socket, *job_id, *keep_segments;
+        *trace_bytes, *act_runtime, *act_wait, *act_faults, *act_policy,
+        *act_rendezvous, *act_secret, *memmon_socket, *job_id, *keep_segments;
 };
 
 struct mt_process {

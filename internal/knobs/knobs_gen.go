@@ -34,6 +34,7 @@ var All = []Knob{
 	{"act", "MPITRACE_ACT", "act", "text", "auto", []string(nil), 0, 0, "run", "carry messages, by this policy: a line or a file (docs/policy.md); the option alone means auto"},
 	{"act_runtime", "MPITRACE_ACT_RUNTIME", "act-runtime", "path", "", []string(nil), 0, 0, "shim", "path of libmpishim-rt.so; default: beside libmpishim.so"},
 	{"act_wait", "MPITRACE_ACT_WAIT", "act-wait", "int", "30", []string(nil), 1, 3600, "shim", "seconds that act mode waits for all ranks to report, and for all to load it, before the job is only observed"},
+	{"act_faults", "MPITRACE_ACT_FAULTS", "", "path", "", []string(nil), 0, 0, "internal", "a fault script (docs/fabric-faults.md) for the device of act mode; for tests"},
 	{"act_policy", "MPITRACE_ACT_POLICY", "", "text", "", []string(nil), 0, 0, "internal", "the policy in effect, set by mpitrace run; its lines with | between them"},
 	{"act_rendezvous", "MPITRACE_ACT_RENDEZVOUS", "", "text", "", []string(nil), 0, 0, "internal", "where the ranks of act mode report, set by mpitrace run"},
 	{"act_secret", "MPITRACE_ACT_SECRET", "", "text", "", []string(nil), 0, 0, "internal", "what they show there, set by mpitrace run"},

@@ -28,6 +28,8 @@ type program struct {
 	// native says on which MPI the program does not pass without mpitrace, and
 	// why; there only act mode is run.
 	native map[string]string
+	// policies of act mode; none: what is built in.
+	policies []string
 }
 
 // receiverFirst is a policy with which most messages are long and their receives
@@ -38,6 +40,9 @@ var noCalls = map[string]string{
 	"openmpi": "the library moves nothing while nobody calls it",
 	"mpich":   "the library moves nothing while nobody calls it",
 }
+
+// ways are policies in which other sides have to go on, and by other events.
+var ways = []string{"auto", "rndv=write", "device=iwarp:lo"}
 
 var programs = []program{
 	{source: "order.c", ranks: []int{2, 3}},
@@ -59,15 +64,16 @@ var programs = []program{
 	}},
 	{source: "finalize.c", ranks: []int{2}},
 	{source: "first.c", ranks: []int{2}},
-	{source: "first.c", ranks: []int{2}, policy: receiverFirst},
-	{source: "first.c", args: []string{"lands"}, ranks: []int{2}, policy: receiverFirst, native: noCalls},
-	{source: "order.c", ranks: []int{2}, policy: receiverFirst},
-	{source: "progress.c", args: []string{"send"}, ranks: []int{2}},
-	{source: "progress.c", args: []string{"late"}, ranks: []int{2}},
-	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}},
-	{source: "progress.c", args: []string{"native"}, ranks: []int{2}},
-	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}},
-	{source: "progress.c", args: []string{"end"}, ranks: []int{2}},
+	{source: "first.c", ranks: []int{2}, policies: []string{receiverFirst}},
+	{source: "first.c", args: []string{"lands"}, ranks: []int{2}, policies: []string{receiverFirst}, native: noCalls},
+	{source: "order.c", ranks: []int{2}, policies: []string{receiverFirst}},
+	{source: "progress.c", args: []string{"send"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"late"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"owe"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"native"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"end"}, ranks: []int{2}, policies: ways},
 	{source: "legacy.f", ranks: []int{2}},
 	{source: "modern.f90", ranks: []int{2}},
 }
@@ -124,27 +130,43 @@ func runProgram(t *testing.T, command []string, dir string) []string {
 	return said(out.Stdout)
 }
 
-// TestPrograms runs each program without mpitrace and in act mode, where it must
-// say the same, which is that everything was right.
-func TestPrograms(t *testing.T) {
-	root, err := filepath.Abs("../..")
+// tool is the command mpitrace.
+func tool(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../build/mpitrace")
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := filepath.Join(root, "build", "mpitrace")
-	if _, err := os.Stat(command); err != nil {
+	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%v: run make build first", err)
 	}
+	return path
+}
+
+// helpersOf are the libraries that an MPI needs here.
+func helpersOf(t *testing.T, m mpijob.MPI) []string {
+	t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("../..")
+	helpers, err := m.Helpers(t.TempDir())
+	t.Chdir(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return helpers
+}
+
+// TestPrograms runs each program without mpitrace and in act mode, where it must
+// say the same, which is that everything was right.
+func TestPrograms(t *testing.T) {
+	command := tool(t)
 	for _, m := range mpijob.All {
 		t.Run(m.Name, func(t *testing.T) {
 			mpijob.Need(t, m.Missing())
-			t.Chdir(root)
-			helpers, err := m.Helpers(t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Chdir(filepath.Join(root, "test", "act"))
-			dir := t.TempDir()
+			helpers, dir := helpersOf(t, m), t.TempDir()
 			for _, p := range programs {
 				for _, ranks := range p.ranks {
 					if ranks > 2 && m.Name == "mpich" {
@@ -175,16 +197,18 @@ func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []str
 			t.Fatalf("without mpitrace it said\n%s", strings.Join(got, "\n"))
 		}
 	}
-	act, output := "--act", t.TempDir()
-	if p.policy != "" {
-		act += "=" + p.policy
+	if p.policies == nil {
+		p.policies = []string{"auto"}
 	}
-	job.Before = []string{command, "run", act, "--output", output, "--"}
-	if got := runProgram(t, job.Command(), dir); !slices.Equal(got, want) {
-		t.Errorf("in act mode it said\n%s", strings.Join(got, "\n"))
-	}
-	if p.policy == receiverFirst && p.source == "first.c" && counted(t, output, "rtr_used") == 0 {
-		t.Error("no message was written where its receive asked for it: rtr_used is 0 on all ranks")
+	for _, policy := range p.policies {
+		output := t.TempDir()
+		job.Before = []string{command, "run", "--act=" + policy, "--output", output, "--"}
+		if got := runProgram(t, job.Command(), dir); !slices.Equal(got, want) {
+			t.Errorf("in act mode, %s, it said\n%s", policy, strings.Join(got, "\n"))
+		}
+		if policy == receiverFirst && p.source == "first.c" && counted(t, output, "rtr_used") == 0 {
+			t.Error("no message was written where its receive asked for it: rtr_used is 0 on all ranks")
+		}
 	}
 }
 

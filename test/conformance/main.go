@@ -40,6 +40,7 @@ type options struct {
 	mpis                  []mpijob.MPI
 	subset, native, check bool
 	act                   bool
+	policy                string
 	buildOnly, verbose    bool
 	shim, reporter        string
 	only                  *regexp.Regexp
@@ -81,6 +82,7 @@ func parseFlags() (options, error) {
 	flag.BoolVar(&opt.subset, "subset", false, "only the tests named in subset.txt")
 	flag.BoolVar(&opt.native, "native", false, "run without the shim and write the pass lists")
 	flag.BoolVar(&opt.act, "act", false, "run in act mode (mpitrace run --act); with --native refused")
+	flag.StringVar(&opt.policy, "policy", "auto", "of act mode, as for mpitrace run --act")
 	flag.BoolVar(&opt.check, "check-results", false, "also read each result with mpitrace report --json")
 	flag.BoolVar(&opt.buildOnly, "build-only", false, "fetch and build, run nothing")
 	flag.BoolVar(&opt.verbose, "v", false, "name each test as it ends")
@@ -210,7 +212,7 @@ func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
 	switch {
 	case opt.act:
 		g.shimmed = true
-		g.act = []string{opt.reporter, "run", "--act", "--shim", opt.shim, "--output"}
+		g.act = []string{opt.reporter, "run", "--act=" + opt.policy, "--shim", opt.shim, "--output"}
 	case !opt.native:
 		g.shimmed = true
 		g.preload = append([]string{opt.shim}, preload...)

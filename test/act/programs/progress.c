@@ -45,6 +45,26 @@ static void broadcast(void)
     CHECK(filled(data, sizeof(data), 1));
 }
 
+static void collective_file(void)
+{
+    char name[64];
+    char mine[4096], all[2 * sizeof(mine)];
+    MPI_File file;
+    MPI_Status status;
+    int key = rank == 0 ? (int)getpid() : 0, n = (int)sizeof(mine);
+    MPI_Bcast(&key, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    snprintf(name, sizeof(name), "/tmp/mpitrace-progress-%d", key);
+    fill(mine, sizeof(mine), (unsigned)rank);
+    MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR |
+                  MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file);
+    MPI_File_write_at_all(file, rank * n, mine, n, MPI_BYTE, &status);
+    MPI_File_sync(file);
+    MPI_File_read_at_all(file, 0, all, 2 * n, MPI_BYTE, &status);
+    MPI_File_close(&file);
+    CHECK(filled(all, sizeof(mine), 0) &&
+          filled(all + sizeof(mine), sizeof(mine), 1));
+}
+
 /* The message ends only if rank 1, inside the call, has matched it; rank 0 enters
  * the call only after that. */
 static void send_then(blocking_fn *call)
@@ -116,12 +136,66 @@ static void flood_then(blocking_fn *call)
     }
 }
 
+/* Rank 0 is in the call with something of every kind that it still owes: long and
+ * synchronous sends that nobody has received, more of them than a peer reads at
+ * once, buffered and freed ones, receives that are not matched. Rank 1 gets all
+ * of it, and only then enters the call. */
+static void owe_then(blocking_fn *call)
+{
+    enum { MANY = 24, SOME = 100000 };
+    static char room[SOME + MPI_BSEND_OVERHEAD], back[2][SOME];
+    MPI_Request requests[MANY + 4], freed;
+    char *buffer = room;
+    int bytes = (int)sizeof(room);
+    fill(out, LONG, 6);
+    if (rank == 0) {
+        int n = 0;
+        MPI_Buffer_attach(room, (int)sizeof(room));
+        MPI_Irecv(back[0], SOME, MPI_BYTE, 1, 20, MPI_COMM_WORLD,
+                  &requests[n++]);
+        MPI_Irecv(back[1], SOME, MPI_BYTE, MPI_ANY_SOURCE, 21, MPI_COMM_WORLD,
+                  &requests[n++]);
+        for (int i = 0; i < MANY; i++) {
+            MPI_Isend(out, SOME + i, MPI_BYTE, 1, 1, MPI_COMM_WORLD,
+                      &requests[n++]);
+        }
+        MPI_Isend(out, LONG, MPI_BYTE, 1, 2, MPI_COMM_WORLD, &requests[n++]);
+        MPI_Issend(out, 8, MPI_BYTE, 1, 3, MPI_COMM_WORLD, &requests[n++]);
+        MPI_Isend(out, SOME, MPI_BYTE, 1, 4, MPI_COMM_WORLD, &freed);
+        MPI_Request_free(&freed);
+        MPI_Bsend(out, SOME, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+        call();
+        MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+        MPI_Buffer_detach(&buffer, &bytes);
+        CHECK(filled(back[0], SOME, 6) && filled(back[1], 10, 6));
+    } else {
+        /* the last first, so that nothing is here by chance */
+        for (int tag = 5; tag > 0; tag--) {
+            for (int i = 0; i < (tag == 1 ? MANY : 1); i++) {
+                int count;
+                MPI_Status status;
+                memset(in, 0, LONG);
+                MPI_Recv(in, LONG, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &status);
+                MPI_Get_count(&status, MPI_BYTE, &count);
+                CHECK(count == (tag == 2   ? LONG
+                                : tag == 3 ? 8
+                                           : SOME + i));
+                CHECK(filled(in, (size_t)count, 6));
+            }
+        }
+        MPI_Ssend(out, SOME, MPI_BYTE, 0, 20, MPI_COMM_WORLD);
+        MPI_Ssend(out, 10, MPI_BYTE, 0, 21, MPI_COMM_WORLD);
+        call();
+    }
+}
+
 static void with_each(void (*what)(blocking_fn *))
 {
     what(barrier);
     what(split);
     what(window);
     what(broadcast);
+    what(collective_file);
 }
 
 /* A long message of the library's own, then a wait of ours that drives it. */
@@ -197,6 +271,8 @@ int main(int argc, char **argv)
         with_each(late_then);
     } else if (strcmp(what, "flood") == 0) {
         with_each(flood_then);
+    } else if (strcmp(what, "owe") == 0) {
+        with_each(owe_then);
     } else if (strcmp(what, "native") == 0) {
         native_then_ours(0);
         native_then_ours(1);

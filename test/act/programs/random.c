@@ -17,8 +17,7 @@ enum {
     RANKS = 8,
     LONGEST_INTS = 75000,
     BUFFERED_MOST = 4104, /* ints of a buffered message */
-    STORM_TAG = 900,
-    OWN_TAG = 1000, /* and above: of one message alone */
+    OWN_TAG = 1000, /* and above: of one message, or storm, alone */
 };
 
 /* ---- drawing ---- */
@@ -674,13 +673,13 @@ static void storm(void)
     struct message first = draw_message(); /* for its communicator and root */
     const struct comm *c = first.comm;
     int each = 1 + (int)draw(&plan, STORM), all = each * c->size;
-    u64 base = first.id + (UINT64_C(1) << 20) * 0;
+    int tag = OWN_TAG + (int)(first.id % 20000);
     for (int i = 0; i < all; i++) {
         struct message m = draw_message();
         m.comm = c;
         m.from = c->member[i % c->size];
         m.to = first.to;
-        m.tag = STORM_TAG;
+        m.tag = tag;
         m.ints += m.ints == 0;
         m.out = INTS;
         if (m.from == rank) {
@@ -690,15 +689,15 @@ static void storm(void)
     for (int i = 0; i < all && first.to == rank; i++) {
         MPI_Status status;
         int n = 0, wrong = 0;
-        MPI_Recv(space, LONGEST_INTS, MPI_INT, MPI_ANY_SOURCE, STORM_TAG,
+        MPI_Recv(space, LONGEST_INTS, MPI_INT, MPI_ANY_SOURCE, tag,
                  c->handle, &status);
         MPI_Get_count(&status, MPI_INT, &n);
         u64 id = (u64)(unsigned)space[0];
         for (int k = 1; k < n; k++) {
             wrong += space[k] != value(id, k);
         }
-        CHECK(wrong == 0 && id > base && id <= base + (u64)all);
-        CHECK(status.MPI_SOURCE == (int)((id - base - 1) % (u64)c->size));
+        CHECK(wrong == 0 && id > first.id && id <= first.id + (u64)all);
+        CHECK(status.MPI_SOURCE == (int)((id - first.id - 1) % (u64)c->size));
         note(id, status.MPI_SOURCE, status.MPI_TAG, 4 * n);
     }
 }

@@ -1,0 +1,171 @@
+package act
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+var (
+	long     = flag.Bool("long", false, "random programs: many seeds, and checked messages with faults")
+	messages = flag.Uint64("messages", 100_000_000, "checked messages of -long")
+	seeds    = flag.Int("seeds", 100, "seeds of -long")
+)
+
+// policies are ways for the same messages: protocols, thresholds, devices.
+var policies = []string{
+	"auto",
+	"rndv=read,eager-limit=64",
+	"rndv=write",
+	"rndv=write,eager-limit=1",
+	"eager-limit=128K",
+	"device=iwarp:lo",
+	"device=iwarp:lo,rndv=write,eager-limit=1000",
+}
+
+// rough lets everything go wrong that messages must survive: work that is late,
+// queues that are full, memory that cannot be registered, events that are lost.
+const rough = "seed 7\ndelay 1/50 3\nfull 1/20\nregister 1/5\nevent 1/20\n"
+
+// randomJob is the random program of a seed.
+type randomJob struct {
+	m       mpijob.MPI
+	program string
+	helpers []string
+	ranks   int
+	seed    uint64
+	args    []string // how many messages, and which
+}
+
+func (r randomJob) job(env ...string) mpijob.Job {
+	argv := append([]string{r.program, fmt.Sprint(r.seed)}, r.args...)
+	return mpijob.Job{MPI: r.m, Ranks: r.ranks, Argv: argv, Preload: r.helpers, Env: env}
+}
+
+// in runs it in act mode.
+func (r randomJob) in(t *testing.T, policy string, env ...string) []string {
+	t.Helper()
+	job := r.job(env...)
+	job.Before = []string{tool(t), "run", "--act=" + policy, "--output", t.TempDir(), "--"}
+	return runProgram(t, job.Command(), r.program+".dir")
+}
+
+// compileRandom builds it for an MPI.
+func compileRandom(t *testing.T, m mpijob.MPI) (program string, helpers []string) {
+	t.Helper()
+	mpijob.Need(t, m.Missing())
+	dir := t.TempDir()
+	program = compile(t, m, dir, "random.c")
+	if err := os.Mkdir(program+".dir", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program, helpersOf(t, m)
+}
+
+// native is what the program says without mpitrace: under Open MPI, since UCX,
+// under MPICH 4.0, ends with a segmentation fault in MPI_Imrecv of a synchronous
+// message. It does not depend on the library.
+func native(t *testing.T, ranks int, seed uint64, args ...string) []string {
+	t.Helper()
+	m := mpijob.All[0]
+	program, _ := compileRandom(t, m)
+	r := randomJob{m: m, program: program, ranks: ranks, seed: seed, args: args}
+	return runProgram(t, r.job().Command(), program+".dir")
+}
+
+// same fails unless both runs said the same, which is that all was right.
+func same(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	right := 0
+	for _, line := range want {
+		if strings.HasSuffix(line, ": right") {
+			right++
+		}
+	}
+	if right == 0 || 2*right != len(want) {
+		t.Fatalf("without mpitrace it said\n%s", strings.Join(want, "\n"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: it said\n%s\nand without mpitrace\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestRandom: random programs, by whatever way their messages go, do what they
+// do without mpitrace.
+func TestRandom(t *testing.T) {
+	count, length := 2, "1500"
+	if *long {
+		count, length = *seeds, "20000"
+	}
+	for i := range count {
+		seed, ranks := uint64(i+1), 2+i%3
+		var want []string
+		for _, m := range mpijob.All {
+			if ranks > 2 && m.Name == "mpich" && !*long {
+				ranks = 2 // its waits never yield: minutes on few processors
+				want = nil
+			}
+			t.Run(fmt.Sprintf("%s-%d-%d", m.Name, seed, ranks), func(t *testing.T) {
+				program, helpers := compileRandom(t, m)
+				if want == nil {
+					want = native(t, ranks, seed, length)
+				}
+				r := randomJob{m, program, helpers, ranks, seed, []string{length}}
+				for _, policy := range policies {
+					same(t, policy, r.in(t, policy), want)
+				}
+			})
+		}
+	}
+}
+
+// TestRandomFaults: the same with faults in the device.
+func TestRandomFaults(t *testing.T) {
+	m := mpijob.All[0]
+	program, helpers := compileRandom(t, m)
+	script := filepath.Join(t.TempDir(), "rough.fault")
+	if err := os.WriteFile(script, []byte(rough), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	faults := "MPITRACE_ACT_FAULTS=" + script
+	want := native(t, 2, 11, "1500")
+	r := randomJob{m, program, helpers, 2, 11, []string{"1500"}}
+	for _, policy := range policies {
+		same(t, policy, r.in(t, policy, faults), want)
+	}
+	if *long {
+		testMessages(t, r, faults)
+	}
+}
+
+// testMessages sends and checks as many messages as were asked for, by all
+// policies in turn, with faults: in jobs that a busy machine ends within the limit.
+func testMessages(t *testing.T, r randomJob, faults string) {
+	const each = 200_000
+	start, done := time.Now(), uint64(0)
+	for i := 0; done < *messages; i++ {
+		r.seed = uint64(1000 + i)
+		r.args = []string{fmt.Sprint(min(each, *messages-done)), "short"}
+		policy := policies[i%len(policies)]
+		for _, line := range r.in(t, policy, faults) {
+			var rank int
+			var n uint64
+			if _, err := fmt.Sscanf(line, "%d: %d messages", &rank, &n); err == nil {
+				done += n
+			} else if !strings.HasSuffix(line, ": right") {
+				t.Errorf("seed %d, %s: %s", r.seed, policy, line)
+			}
+		}
+		t.Logf("%d messages, %d jobs, %s: %v", done, i+1, policy, time.Since(start).Round(time.Second))
+		if t.Failed() {
+			return
+		}
+	}
+}
