@@ -135,6 +135,9 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
                              const struct mt_wire_rest *rest)
 {
     void *place;
+    if (!mt_ring_flush(peer)) {
+        return MT_EAGAIN;
+    }
     enum mt_status status = mt_credits_reserve(&peer->credits, &place);
     if (status != MT_OK) {
         return status;

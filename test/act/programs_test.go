@@ -23,8 +23,6 @@ type program struct {
 	source string
 	args   []string
 	ranks  []int
-	// policy is asked for; empty: --act alone.
-	policy string
 	// native says on which MPI the program does not pass without mpitrace, and
 	// why; there only act mode is run.
 	native map[string]string
@@ -173,8 +171,8 @@ func TestPrograms(t *testing.T) {
 						continue // its waits never yield: minutes on few processors
 					}
 					name := strings.Join(append([]string{p.source}, p.args...), "_")
-					if p.policy != "" {
-						name += "_" + p.policy
+					if slices.Equal(p.policies, []string{receiverFirst}) {
+						name += "_" + receiverFirst
 					}
 					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
 						testProgram(t, m, p, ranks, helpers, dir, command)
