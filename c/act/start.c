@@ -91,8 +91,10 @@ static enum mt_act_reach reach_of(mt_act_names names)
         const struct mt_fabric_device *d = &devices[i];
         enum mt_act_reach reach =
             strcmp(d->provider, "verbs") == 0   ? MT_ACT_VERBS
-            : strcmp(d->provider, "iwarp") == 0 ? MT_ACT_IWARP
-                                                : MT_ACT_NOWHERE;
+            : strcmp(d->provider, "iwarp") == 0 &&
+                    strcmp(d->name, "iwarp:lo") != 0
+                ? MT_ACT_IWARP
+                : MT_ACT_NOWHERE; /* the loopback ends at this machine */
         if (d->port_count > 0 && d->ports[0].up && names[reach][0] == '\0') {
             best = reach > best ? reach : best;
             memcpy(names[reach], d->name, MT_FABRIC_NAME_BYTES);
