@@ -79,13 +79,6 @@ static uint64_t machine_of(void)
 
 typedef char mt_act_names[MT_ACT_VERBS + 1][MT_FABRIC_NAME_BYTES];
 
-/* A device that leads nowhere but here. */
-static bool loops(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, ":lo") == 0;
-}
-
 /* The best device between machines; names of one of each kind. */
 static enum mt_act_reach reach_of(mt_act_names names)
 {
@@ -99,10 +92,11 @@ static enum mt_act_reach reach_of(mt_act_names names)
         const struct mt_fabric_device *d = &devices[i];
         enum mt_act_reach reach =
             strcmp(d->provider, "verbs") == 0   ? MT_ACT_VERBS
-            : strcmp(d->provider, "iwarp") == 0 ? MT_ACT_IWARP
-                                                : MT_ACT_NOWHERE;
-        if (d->port_count > 0 && d->ports[0].up &&
-            (names[reach][0] == '\0' || loops(names[reach]))) {
+            : strcmp(d->provider, "iwarp") == 0 &&
+                    strcmp(d->name, "iwarp:lo") != 0
+                ? MT_ACT_IWARP
+                : MT_ACT_NOWHERE; /* the loopback ends at this machine */
+        if (d->port_count > 0 && d->ports[0].up && names[reach][0] == '\0') {
             best = reach > best ? reach : best;
             memcpy(names[reach], d->name, MT_FABRIC_NAME_BYTES);
         }
