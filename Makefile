@@ -21,7 +21,7 @@ DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 	iproute2 util-linux git xz-utils binutils chromium tmux \
 	prometheus prometheus-node-exporter systemd \
 	bash-completion zsh fish man-db mandoc \
-	libopen-trace-format2-dev otf2-tools python3-otf2 protobuf-compiler \
+	libopen-trace-format2-dev pkg-config otf2-tools python3-otf2 protobuf-compiler \
 	llvm libucx0 libjemalloc2 libtcmalloc-minimal4 \
 	qemu-system-x86 libibverbs-dev ibverbs-providers ibverbs-utils
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
@@ -104,10 +104,13 @@ help:
 	@echo 'make test-package    the packages in clean systems (needs root and the network)'
 
 # For the same processor only: the runtime of act mode, and mpitrace-otf2 where the
-# OTF2 library is (libopen-trace-format2-dev).
+# OTF2 library is (libopen-trace-format2-dev), whose flags its own tool knows, or
+# pkg-config: not every Debian package of it has the tool.
+OTF2_FLAGS := $(shell otf2-config --cflags --ldflags --libs 2>/dev/null || \
+	pkg-config --cflags --libs otf2-backend 2>/dev/null)
 HERE := $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu)
 HERE_ONLY := $(if $(HERE),$(BUILD)/libmpishim-rt.so $(BUILD)/libmpishim-go.so \
-	$(if $(shell command -v otf2-config),$(BUILD)/mpitrace-otf2))
+	$(if $(OTF2_FLAGS),$(BUILD)/mpitrace-otf2))
 
 build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(HERE_ONLY)
 
@@ -121,8 +124,7 @@ $(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include
 $(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
-		-Wmissing-prototypes -Werror $(shell otf2-config --cflags) -o $@.new \
-		c/otf2/*.c $(shell otf2-config --ldflags) $(shell otf2-config --libs)
+		-Wmissing-prototypes -Werror -o $@.new c/otf2/*.c $(OTF2_FLAGS)
 	mv $@.new $@
 
 command:

@@ -187,6 +187,7 @@ struct mt_engine {
     struct mt_mesh mesh;
     /* thread.c */
     uint32_t rounds;  /* of mt_engine_progress, by anybody else */
+    uint32_t looks;   /* calls of it; most of them look at rings only */
     uint32_t asleep;  /* 1: the thread sleeps until it is woken */
     uint32_t closing; /* 1: it shall end */
     int wake_fd;
@@ -446,6 +447,7 @@ enum mt_status mt_rtr_revoked(struct mt_engine_peer *peer, uint64_t number);
 enum mt_check {
     MT_CHECK_NONE = 0,
     MT_CHECK_DUE,
+    MT_CHECK_SUMMED, /* and did not find room to leave yet */
     MT_CHECK_SENT, /* its message must follow */
 };
 

@@ -229,12 +229,13 @@ bool mt_engine_progress(struct mt_engine *engine)
     if (mt_unlikely(engine->forgotten)) {
         return false;
     }
-    uint32_t rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED) + 1;
-    __atomic_store_n(&engine->rounds, rounds, __ATOMIC_RELAXED);
-    if (rounds % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
-        return false;
+    uint32_t looks = __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->looks, looks, __ATOMIC_RELAXED);
+    if (looks % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
+        return false; /* and the thread does not count on it */
     }
     mt_engine_lock(engine);
+    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
     bool moved = mt_engine_round(engine);
     mt_engine_unlock(engine);
     return moved;

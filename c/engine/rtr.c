@@ -86,7 +86,7 @@ void mt_rtr_ask(struct mt_engine_request *r)
         mt_rtr_sends(peer, t, ahead)) {
         r->mark = MT_RTR_ASKED;
         engine->counts.rtr_sent++;
-    } else {
+    } else if (r->transfer == t) { /* else its peer ended, and the receive */
         mt_transfer_free(t);
     }
 }

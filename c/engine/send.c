@@ -90,6 +90,12 @@ static uint64_t mt_leave_payload(const struct mt_engine_peer *peer,
     return left < most ? left : most;
 }
 
+/* The peer has to give credits back before there are none. */
+static bool mt_leave_credits_low(const struct mt_engine_peer *peer)
+{
+    return peer->credits.available <= peer->credits.o.peer_window / 2;
+}
+
 /* By SEND, for a credit. */
 static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
                                     const struct mt_engine_request *r,
@@ -113,12 +119,11 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
     uint64_t payload = mt_leave_payload(peer, r, &from);
     mt_layout_pack(&r->buffer, from, at, payload);
     at += payload;
-    /* whose thread waits has to do something for it: answer, or give back
-     * credits before there are none */
+    /* whose thread waits has to do something for it */
     bool asks = head->kind == MT_WIRE_RTS || head->kind == MT_WIRE_PULL ||
                 head->kind == MT_WIRE_CTS ||
                 (head->flags & MT_WIRE_SYNCHRONOUS) != 0 ||
-                peer->credits.available <= peer->credits.o.peer_window / 2;
+                mt_leave_credits_low(peer);
     uint32_t flags = asks ? MT_FABRIC_SOLICITED : 0;
     status = mt_credits_commit(&peer->credits,
                                (uint32_t)(at - (char *)place), flags);
@@ -135,7 +140,7 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
                              const struct mt_wire_rest *rest)
 {
     void *place;
-    if (!mt_ring_flush(peer)) {
+    if (!mt_ring_flush(peer) || peer->ended) {
         return MT_EAGAIN;
     }
     enum mt_status status = mt_credits_reserve(&peer->credits, &place);
@@ -146,8 +151,9 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
     *to = *head;
     to->sequence = peer->sent + 1;
     memcpy(to + 1, rest, sizeof(*rest));
-    uint32_t flags = head->kind == MT_WIRE_REVOKE ? MT_FABRIC_SOLICITED : 0;
-    status = mt_credits_commit(&peer->credits, MT_WIRE_LONG_BYTES, flags);
+    bool asks = head->kind == MT_WIRE_REVOKE || mt_leave_credits_low(peer);
+    status = mt_credits_commit(&peer->credits, MT_WIRE_LONG_BYTES,
+                               asks ? MT_FABRIC_SOLICITED : 0);
     if (status == MT_OK) {
         peer->sent++;
         mt_peer_busy(peer);
@@ -270,7 +276,8 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
         mt_rtr_take(r);
     }
     bool writes = r->state == MT_REQUEST_PUT;
-    bool checks = mt_unlikely(r->check == MT_CHECK_DUE);
+    bool checks = mt_unlikely(r->check == MT_CHECK_DUE ||
+                              r->check == MT_CHECK_SUMMED);
     enum mt_status status = checks   ? mt_verify_announce(r)
                             : writes ? mt_transfer_put(r->transfer)
                                      : mt_leave_post(peer, r, &payload);

@@ -149,7 +149,7 @@ void mt_transfer_expose(struct mt_engine_transfer *t)
     t->way = MT_WIRE_NO_READ;
     bool reads = engine->reads && !mt_verify_shuns(peer, MT_ENGINE_READ);
     bool writes = engine->writes && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN);
-    bool puts = writes && (mt_transfer_choose(t) || !reads);
+    bool puts = writes && (!reads || mt_transfer_choose(t));
     if ((!puts && !reads) ||
         mt_transfer_register(t, puts ? 0 : MT_FABRIC_REMOTE_READ) != MT_OK) {
         t->spoilt = true;

@@ -17,9 +17,12 @@ void mt_verify_sample(struct mt_engine_request *r)
 
 enum mt_status mt_verify_announce(struct mt_engine_request *r)
 {
+    if (r->check == MT_CHECK_DUE) {
+        r->checksum = mt_layout_checksum(&r->buffer, r->buffer.bytes);
+        r->check = MT_CHECK_SUMMED;
+    }
     struct mt_wire head = {.kind = MT_WIRE_CHECK};
-    struct mt_wire_rest rest = {
-        .number = mt_layout_checksum(&r->buffer, r->buffer.bytes)};
+    struct mt_wire_rest rest = {.number = r->checksum};
     enum mt_status status = mt_leave_note(r->peer, &head, &rest);
     if (status == MT_OK) {
         r->check = MT_CHECK_SENT;

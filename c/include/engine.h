@@ -167,7 +167,7 @@ struct mt_engine_request {
     int32_t want_source, want_tag;
     enum mt_engine_mode mode;
     uint32_t state;
-    uint32_t check; /* of a send, see verify.c */
+    uint32_t check, checksum; /* of a send, see verify.c */
 };
 
 MT_INLINE bool mt_engine_done(const struct mt_engine_request *request)

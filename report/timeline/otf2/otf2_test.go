@@ -27,7 +27,7 @@ func program(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		mpijob.Need(t, mpijob.Missing("build/"+otf2.Program, "apt-get install -y libopen-trace-format2-dev && make build"))
+		mpijob.Need(t, mpijob.Missing("build/"+otf2.Program, "apt-get install -y libopen-trace-format2-dev pkg-config && make build"))
 	}
 	return path
 }

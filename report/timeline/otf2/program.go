@@ -16,7 +16,7 @@ const Program = "mpitrace-otf2"
 
 // ErrNoProgram tells that mpitrace-otf2 is not installed.
 var ErrNoProgram = errors.New("OTF2 archives are written by " + Program + ", which is not installed: it is built where the OTF2 library is " +
-	"(on Debian: apt-get install libopen-trace-format2-dev, then make build); --format perfetto needs nothing")
+	"(on Debian: apt-get install libopen-trace-format2-dev pkg-config, then make build); --format perfetto needs nothing")
 
 // Find looks for mpitrace-otf2 as libexec.Find does.
 func Find(executable string) (string, error) {
