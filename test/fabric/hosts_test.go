@@ -143,8 +143,12 @@ func TestLinkDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []string{"engine=inline", "engine=thread", "faults=testdata/slow.fault"} {
-		t.Run(way, func(t *testing.T) {
+	slow, err := filepath.Abs("testdata/slow.fault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []string{"engine=inline", "engine=thread", "faults=" + slow} {
+		t.Run(filepath.Base(way), func(t *testing.T) {
 			words := h.On(0, program, "iwarp:eth0", way, "limit=60000", "link down and up")
 			cmd := exec.Command(words[0], words[1:]...)
 			var complaints bytes.Buffer
