@@ -224,6 +224,7 @@ MT_INLINE bool mt_act_status_right(const MT_Status *status)
 struct mt_act_wait {
     uint32_t turns;
     uint32_t idle; /* turns in a row in which nothing happened */
+    bool away;     /* the processor was given away since the last one */
 };
 
 /* Between two rounds of progress in which nothing was found: drives the MPI
@@ -233,7 +234,8 @@ void mt_act_idle(struct mt_act_wait *wait);
 /* One round of both engines' progress. */
 MT_INLINE void mt_act_turn(struct mt_act_wait *wait)
 {
-    if (mt_engine_progress(mt_act.engine)) {
+    if (mt_unlikely(wait->away) ? mt_engine_progress(mt_act.engine)
+                                : mt_engine_spin(mt_act.engine)) {
         wait->idle = 0;
     }
     mt_act_idle(wait);

@@ -73,7 +73,8 @@ void mt_act_idle(struct mt_act_wait *wait)
         drive(wait->idle < MT_ACT_SOON ? MT_ACT_PAUSE_SOON
                                        : MT_ACT_PAUSE_LATER);
     }
-    if (mt_act.crowded && wait->idle >= MT_ACT_SPIN) {
+    wait->away = mt_act.crowded && wait->idle >= MT_ACT_SPIN;
+    if (wait->away) {
         give_way(wait->idle);
     }
 }

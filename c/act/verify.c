@@ -35,6 +35,9 @@ void mt_act_wrong(const struct mt_act_operation *operation)
              (int)e->tag, (unsigned long long)e->bytes, way_name(e->wrong),
              mt_act.verify_stops
                  ? "the job is ended (verify_action=stop)"
+             : e->wrong == MT_ENGINE_FRAGMENTS
+                 ? "its sender has no other way to this rank, and goes on "
+                   "(verify_action=quarantine)"
                  : "its sender takes that way to this rank no more "
                    "(verify_action=quarantine)");
     mt_act.host->say(false, text);

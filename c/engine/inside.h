@@ -186,8 +186,8 @@ struct mt_engine {
     struct mt_rails rails;
     struct mt_mesh mesh;
     /* thread.c */
-    uint32_t rounds;  /* of mt_engine_progress, by anybody else */
-    uint32_t looks;   /* calls of it; most of them look at rings only */
+    uint32_t rounds;  /* of progress, by anybody else */
+    uint32_t spins;   /* of mt_engine_spin */
     uint32_t asleep;  /* 1: the thread sleeps until it is woken */
     uint32_t closing; /* 1: it shall end */
     int wake_fd;
@@ -473,6 +473,7 @@ MT_INLINE bool mt_verify_shuns(const struct mt_engine_peer *peer,
 void mt_peer_busy(struct mt_engine_peer *peer);
 /* It is gone, or broke the protocol. */
 void mt_peer_end(struct mt_engine_peer *peer);
+/* Moves what can be moved, under the lock. True: something happened. */
 bool mt_engine_round(struct mt_engine *engine);
 
 /* ---- arrive.c ---- */

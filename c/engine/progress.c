@@ -6,8 +6,9 @@
 enum {
     MT_POLL = 16,
     MT_SPINS = 100,
-    MT_RING_TURNS = 8, /* one of so many rounds looks further than at rings */
-    MT_RING_LOOKS = 4, /* the same where there is nothing in them */
+    /* Who spins looks further than at rings in one of so many turns: */
+    MT_RING_TURNS = 8, /* that found something in them */
+    MT_RING_LOOKS = 4, /* that found nothing */
 };
 
 void mt_engine_lock_slow(struct mt_engine *engine)
@@ -208,14 +209,11 @@ static bool mt_poll(struct mt_engine *engine, struct mt_fabric_cq *cq)
     return n > 0;
 }
 
-bool mt_engine_round(struct mt_engine *engine)
+/* All but rings. */
+static bool mt_queues_poll(struct mt_engine *engine)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
-    bool moved = mt_rings_poll(engine);
-    if (moved && ++engine->ring_turn % MT_RING_TURNS != 0) {
-        return true; /* whoever waits for it waits no longer */
-    }
-    moved = mt_poll(engine, rail->receive_cq) || moved;
+    bool moved = mt_poll(engine, rail->receive_cq);
     if (engine->busy != NULL) {
         /* what only sends completes there */
         moved = mt_poll(engine, rail->send_cq) || moved;
@@ -224,19 +222,41 @@ bool mt_engine_round(struct mt_engine *engine)
     return moved;
 }
 
+bool mt_engine_round(struct mt_engine *engine)
+{
+    bool moved = mt_rings_poll(engine);
+    return mt_queues_poll(engine) || moved;
+}
+
 bool mt_engine_progress(struct mt_engine *engine)
 {
     if (mt_unlikely(engine->forgotten)) {
         return false;
     }
-    uint32_t looks = __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1;
-    __atomic_store_n(&engine->looks, looks, __ATOMIC_RELAXED);
-    if (looks % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
+    mt_engine_lock(engine);
+    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
+    bool moved = mt_engine_round(engine);
+    mt_engine_unlock(engine);
+    return moved;
+}
+
+bool mt_engine_spin(struct mt_engine *engine)
+{
+    if (mt_unlikely(engine->forgotten)) {
+        return false;
+    }
+    uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
+    if (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
         return false; /* and the thread does not count on it */
     }
     mt_engine_lock(engine);
     __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
-    bool moved = mt_engine_round(engine);
+    bool moved = mt_rings_poll(engine);
+    /* whoever waited for what was there waits no longer */
+    if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
+        moved = mt_queues_poll(engine) || moved;
+    }
     mt_engine_unlock(engine);
     return moved;
 }

@@ -45,9 +45,9 @@ void mt_request_forget(struct mt_engine_request *request)
 
 void mt_request_end(struct mt_engine_request *request, enum mt_status status)
 {
+    request->status = status;
     mt_request_forget(request);
     request->state = MT_REQUEST_IDLE;
-    request->status = status;
     /* pairs with mt_engine_done */
     __atomic_store_n(&request->done, 1, __ATOMIC_RELEASE);
 }

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -24,6 +25,7 @@ enum {
     MT_NAP_NS = 100000,
     MT_NAP_MOST_NS = 1600000,
     MT_IDLE_NAPS = 20,      /* after which it sleeps */
+    MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
 };
 
@@ -48,11 +50,17 @@ static void mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
     }
 }
 
-/* Polls until nothing comes any more; under the lock. */
+/* Polls until nothing comes any more; under the lock, which others may want in
+ * between. */
 static void mt_thread_drain(struct mt_engine *engine)
 {
-    while (mt_engine_round(engine)) {
+    for (uint32_t n = 1; mt_engine_round(engine); n++) {
         engine->counts.thread_rounds++;
+        if (n % MT_DRAIN_ROUNDS == 0) {
+            mt_engine_unlock(engine);
+            sched_yield();
+            mt_engine_lock(engine);
+        }
     }
 }
 

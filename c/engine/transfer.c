@@ -60,7 +60,9 @@ void mt_transfer_free(struct mt_engine_transfer *t)
     struct mt_engine *engine = t->request->context->engine;
     mt_transfer_release(t);
     if (mt_unlikely(t->choice != NULL)) {
-        mt_choice_end(t->choice, t->spoilt);
+        /* one that was cancelled, or failed, says nothing of its way */
+        mt_choice_end(t->choice, t->spoilt || t->request->cancelled ||
+                                     t->request->status != MT_OK);
     }
     t->request->transfer = NULL;
     t->request = NULL;

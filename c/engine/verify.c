@@ -2,8 +2,9 @@
  * checksum of its payload, taken where it lies in the sender's memory; it leaves
  * right before the message (CHECK). The receiver takes that of its own memory when
  * all has come there, and tells the sender if they differ (WRONG), which then
- * takes that way to this peer no more. Messages to the process itself, empty ones,
- * and those that were cut off have no checksum. */
+ * takes that way to this peer no more, unless it was fragments, the way of what has
+ * no other. Messages to the process itself, empty ones, and those that were cut off
+ * have no checksum. */
 #include "inside.h"
 
 void mt_verify_sample(struct mt_engine_request *r)
@@ -50,8 +51,10 @@ bool mt_verify_shun(struct mt_engine_peer *peer, uint64_t way)
     if (way == MT_ENGINE_NO_WAY || way >= MT_ENGINE_WAYS) {
         return false;
     }
-    peer->engine->counts.shunned += !mt_verify_shuns(peer,
-                                                     (enum mt_engine_way)way);
-    peer->shunned |= 1U << way;
+    if (way != MT_ENGINE_FRAGMENTS) { /* which is what remains */
+        peer->engine->counts.shunned +=
+            !mt_verify_shuns(peer, (enum mt_engine_way)way);
+        peer->shunned |= 1U << way;
+    }
     return true;
 }

@@ -211,6 +211,8 @@ enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
 
 /* Moves what can be moved. True: something happened. */
 bool mt_engine_progress(struct mt_engine *engine);
+/* The same for who looks again at once: most of its turns look at rings only. */
+bool mt_engine_spin(struct mt_engine *engine);
 
 /* How many things other processes may wait for this one to do: requests that are
  * not done, and peers that something is still on its way to or owed. 0: nobody
