@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/mpitrace/mpitrace/policy"
@@ -61,9 +62,9 @@ func (g goal) verdict() string {
 func (g goal) wanted() string {
 	switch {
 	case g.most != nil:
-		return fmt.Sprintf("<= %.2f", *g.most)
+		return fmt.Sprintf("<= %.4g", *g.most)
 	case g.least != nil:
-		return fmt.Sprintf(">= %.2f", *g.least)
+		return fmt.Sprintf(">= %.4g", *g.least)
 	}
 	return "-"
 }
@@ -72,13 +73,16 @@ func figure(x *float64) string {
 	if x == nil {
 		return "-"
 	}
+	if math.Abs(*x) < 0.01 {
+		return fmt.Sprintf("%.2g", *x)
+	}
 	return fmt.Sprintf("%.3f", *x)
 }
 
 // writeGoals shows all goals.
 func writeGoals(w io.Writer, goals []goal) {
-	fmt.Fprintf(w, "\nGoals\n  %-54s %-58s %8s %8s %8s\n", "", "", "native", "act", "goal")
+	fmt.Fprintf(w, "\nGoals\n  %-70s %-58s %8s %8s %8s\n", "", "", "native", "act", "goal")
 	for _, g := range goals {
-		fmt.Fprintf(w, "  %-54s %-58s %8s %8s %8s  %s\n", g.what, g.where, figure(g.native), figure(g.got), g.wanted(), g.verdict())
+		fmt.Fprintf(w, "  %-70s %-58s %8s %8s %8s  %s\n", g.what, g.where, figure(g.native), figure(g.got), g.wanted(), g.verdict())
 	}
 }

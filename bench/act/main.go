@@ -39,6 +39,7 @@ var sections = []struct {
 	{"latency", latency},
 	{"overlap", overlap},
 	{"progress", progress},
+	{"receiver", receiver},
 	{"reuse", reuse},
 	{"programs", programs},
 }
@@ -66,7 +67,7 @@ func main() {
 	only := flag.String("only", strings.Join(names, ","), "sections, comma separated")
 	mpis := flag.String("mpi", "openmpi,mpich", "MPI libraries, comma separated")
 	flag.StringVar(&b.chosen, "programs", "stencil,HPL,LAMMPS", "whole programs, comma separated")
-	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 3 of overlap, progress and reuse, 5 of programs)")
+	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 3 of overlap, progress, receiver (crossings 7) and reuse, 5 of programs)")
 	flag.BoolVar(&b.quick, "quick", false, "smoke run: one repetition of a few iterations")
 	flag.StringVar(&b.build, "build", "build", "`directory` of mpitrace and its libraries")
 	flag.StringVar(&b.out, "out", "build/bench-act", "`directory` for plots")

@@ -47,12 +47,11 @@ func latency(b *bench) error {
 }
 
 // candidates are the ways of a long message.
-var candidates = []string{"rndv=read-event", "rndv=read", "rndv=write"}
+var candidates = []string{"rndv=read-event", "rndv=read", "rndv=write", asks}
 
 // overlap: 1 MiB with computation for twice as long as it takes; what others take
 // of the processor counts as lost, and the other rank sleeps.
 func overlap(b *bench) error {
-	policies := b.orNot(candidates, "rndv=receiver", goal{what: "overlap-recv, W/T, rndv=receiver", where: paced.name, least: ptr(0.8)})
 	return b.everywhere([]place{paced, pacedOne, free},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
 			settings := []string{"--methods", "sweep", "--peer", "sleep", "--compute", "cpu", "--limit-ms", "300", "--iterations", "2000", "--sizes", "1M"}
@@ -61,7 +60,7 @@ func overlap(b *bench) error {
 			} else {
 				settings = append(settings, "--delays", "16800") // 2 x 1 MiB at 1 Gbit/s
 			}
-			return b.micro(p, m, []string{"overlap-send", "overlap-recv"}, 3, policies, settings...)
+			return b.micro(p, m, []string{"overlap-send", "overlap-recv"}, 3, candidates, settings...)
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, side := range []string{"overlap-send", "overlap-recv"} {
@@ -72,7 +71,7 @@ func overlap(b *bench) error {
 						case p.rate == "":
 						case policy == "rndv=read-event":
 							g.least = ptr(0.95)
-						case policy == "rndv=receiver" && side == "overlap-recv":
+						case policy == asks && side == "overlap-recv":
 							g.least = ptr(0.8)
 						}
 						b.reach(g)

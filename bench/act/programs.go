@@ -190,7 +190,7 @@ func (b *bench) once(p program, m mpijob.MPI, dir string, options []string) (spe
 	if err != nil || options == nil {
 		return s, err
 	}
-	if options[0] == "--act=auto" {
+	if strings.HasPrefix(options[0], "--act=") {
 		if err := microbench.CheckActed(result); err != nil {
 			return s, err
 		}

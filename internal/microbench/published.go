@@ -76,6 +76,13 @@ var published = []Published{
 	{"overlap-recv", "overlap_pct", at("size", "1048576", "method", "eq3.4"), "receive overlap above the eager switch, %",
 		[]Figure{{"RGET, RPUT", "collapses"}, {"iWARP, MPICH2", "<10"}, {"with their RTR", ">80"}}, "Rashti 2010, 3.6.1 and 4.4.1"},
 
+	{"exchange", "turn_us", at("size", "131072", "model", "1"), "gain of their RTR at 128 KB, at most, where communication is about 80 % of computation",
+		[]Figure{{"iWARP, RTR and write", "32 %"}}, "Rashti 2010, 4.4.1, Fig 4.15"},
+	{"exchange", "turn_us", at("size", "131072", "model", "2"), "gain of their initial progress at 128 KB, at most, where communication is about 50 % of computation",
+		[]Figure{{"iWARP, RTS and read", "~20 %"}}, "Rashti 2010, 4.4.1, Fig 4.16"},
+	{"crossing", "exchange_us", at("cross", "large", "size", "1024"), "overhead of crossed requests, eager", []Figure{{"iWARP", "<1 %"}}, "Rashti 2010, 4.4.3, Fig 4.19"},
+	{"crossing", "exchange_us", at("cross", "exact", "size", "131072"), "overhead of crossed requests, rendezvous; without adaptation", []Figure{{"iWARP", "<3 %"}}, "Rashti 2010, 4.4.3, Fig 4.19"},
+
 	{"progress-send", "residual_pct", at("size", "8192"), "send progress of eager messages", []Figure{{"all networks", "flat"}}, "Rashti 2010, 3.6.2"},
 	{"progress-send", "residual_pct", at("size", "262144"), "send progress in rendezvous",
 		[]Figure{{"RGET", "flat"}, {"RPUT", "shifted by D"}}, "Rashti 2010, 3.6.2"},

@@ -97,6 +97,23 @@ var Suite = []*Benchmark{
 	overlap("send"), overlap("recv"),
 	progress("send"), progress("recv"),
 	{
+		Name: "exchange", Program: "exchange", Ranks: 2,
+		What:   "an iterative program that exchanges with its neighbours in a ring: time in MPI, and time of an iteration, by computation",
+		Source: "Rashti 2010, 4.4.1, exchange models",
+		Dims:   []string{"model", "size", "w"}, Metrics: []Metric{{"wait_us", "wait", "us"}, {"turn_us", "iteration", "us"}},
+		Context: []Metric{{"compute_us", "computation", "us"}, {"ratio_pct", "communication / computation", "%"}},
+		Takes: append(common("131072", "8192", "400", "20", "300"),
+			Setting{"models", "1,2", "1,2"}, Setting{"factors", "0.5,1,2,4", "1"}),
+	},
+	{
+		Name: "crossing", Program: "crossing", Ranks: 2,
+		What:   "both of two ranks receive and send at once, so that who asks first is always crossed",
+		Source: "Rashti 2010, 4.4.3",
+		Dims:   []string{"cross", "size"}, Metrics: []Metric{{"exchange_us", "exchange", "us"}},
+		Context: []Metric{{"buffer", "receive buffer", "B"}},
+		Takes:   append(common("1024,131072", "1024", "2000", "20", "250"), Setting{"cross", "exact,large", "exact,large"}),
+	},
+	{
 		Name: "arrival", Program: "arrival", Ranks: 16,
 		What:   "random arrival before a collective, up to MIF message times late",
 		Source: "Qian 2010, 6.3.2",
@@ -157,7 +174,7 @@ func overlap(side string) *Benchmark {
 		Context: []Metric{{"compute_us", "computation", "us"}, {"turn_us", "T", "us"}, withoutLoad},
 		Takes: append(common("8192,1048576", "8192", "400", "20", "40"),
 			Setting{"delays", "", ""}, Setting{"factors", "0.5,1,2,4", "1,4"}, Setting{"methods", "sweep,eq3.4", "sweep,eq3.4"},
-			Setting{"peer", "wait", "wait"}, Setting{"compute", "wall", "wall"}),
+			Setting{"peer", "wait", "wait"}, Setting{"first", "together", "together"}, Setting{"compute", "wall", "wall"}),
 	}
 }
 

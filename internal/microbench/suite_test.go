@@ -72,7 +72,7 @@ func TestChoose(t *testing.T) {
 
 func TestArguments(t *testing.T) {
 	args := strings.Join(named(t, "overlap-recv").arguments(true, 2, map[string]string{"sizes": "64", "mif": "1"}), " ")
-	want := "--mode recv --ranks 2 --sizes 64 --iterations 20 --warmup 8 --limit-ms 10 --factors 1,4 --methods sweep,eq3.4 --peer wait --compute wall"
+	want := "--mode recv --ranks 2 --sizes 64 --iterations 20 --warmup 8 --limit-ms 10 --factors 1,4 --methods sweep,eq3.4 --peer wait --first together --compute wall"
 	if args != want {
 		t.Errorf("%s\nwant %s", args, want)
 	}

@@ -6,7 +6,10 @@
  *
  * With --peer sleep rank 1 posts its half by Irecv or Isend too, sleeps as long
  * as rank 0 computes, and waits: neither is in MPI then, and rank 1 leaves its
- * processor alone. Both meet before each turn, which is not timed.
+ * processor alone. Both meet before each turn, which is not timed. With --first
+ * self rank 1 begins OVERLAP_LEAD_US behind rank 0, with peer it is the other way
+ * round, and rank 0 is timed from its own beginning: forced order of arrival, of
+ * the sweep. Rashti 2010, 4.4.1
  *
  * With --compute cpu rank 0 computes until it has had so much time of the
  * processor: what others take there (a thread, the kernel) makes T longer.
@@ -25,10 +28,12 @@
 
 #define OVERLAP_BLOCKS 10
 #define RISE 1.1
+#define OVERLAP_LEAD_US 2000.0
 
 struct overlap {
     int sends;  /* rank 0 sends */
     int sleeps; /* so does rank 1 while rank 0 computes */
+    int last;   /* which rank begins later; -1: none */
     void (*compute)(double us);
     size_t bytes;
     char *buffer;
@@ -72,6 +77,9 @@ static double turn(struct overlap *o, double compute_us)
 
     if (o->sleeps) {
         bench_meet(1 - bench_rank);
+    }
+    if (o->last == bench_rank) {
+        sleep_us(OVERLAP_LEAD_US);
     }
     start = bench_now();
     if (bench_rank == 0 || o->sleeps) {
@@ -185,12 +193,21 @@ static void sweep(struct overlap *o, double l0)
     }
 }
 
+/* Which rank begins later. */
+static int last(void)
+{
+    const char *first = bench_text("first", "together");
+
+    return strcmp(first, "self") == 0 ? 1 : strcmp(first, "peer") == 0 ? 0 : -1;
+}
+
 static void measure(size_t bytes, long iterations, int sends)
 {
     int cpu = strcmp(bench_text("compute", "wall"), "cpu") == 0;
     struct overlap o = {
         .sends = sends,
         .sleeps = strcmp(bench_text("peer", "wait"), "sleep") == 0,
+        .last = last(),
         .compute = cpu ? bench_compute_cpu : bench_compute,
         .bytes = bytes,
         .buffer = bench_alloc(bytes),

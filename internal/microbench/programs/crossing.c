@@ -1,0 +1,108 @@
+/*
+ * crossing.c - both of two ranks meet, and then receive and send at once: whatever
+ * a receive says to its sender crosses the message. Rashti 2010, 4.4.3.
+ *
+ *   exact  the buffer has the size of the message
+ *   large  it has at least CROSSING_LARGE: a receiver that expects a long message
+ *          is wrong if this one is short
+ */
+#include "bench.h"
+
+#define CROSSING_LARGE ((size_t)1 << 18)
+
+struct crossing {
+    char *out, *in;
+    size_t bytes, room;
+};
+
+static void cross(const struct crossing *x)
+{
+    MPI_Request requests[2];
+    int peer = 1 - bench_rank;
+
+    MPI_Irecv(x->in, (int)x->room, MPI_BYTE, peer, BENCH_TAG, MPI_COMM_WORLD,
+              &requests[0]);
+    MPI_Isend(x->out, (int)x->bytes, MPI_BYTE, peer, BENCH_TAG, MPI_COMM_WORLD,
+              &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+}
+
+/* us of so many, without their meetings. */
+static double crossings(const struct crossing *x, long n)
+{
+    double spent = 0.0;
+
+    for (long i = 0; i < n; i++) {
+        double start;
+
+        bench_meet(1 - bench_rank);
+        start = bench_now();
+        cross(x);
+        spent += bench_now() - start;
+    }
+    return spent;
+}
+
+static void checked(const struct crossing *x, uint64_t seed)
+{
+    bench_fill(x->out, x->bytes, 2 * seed + (uint64_t)bench_rank);
+    memset(x->in, 0, x->room);
+    bench_meet(1 - bench_rank);
+    cross(x);
+    bench_check(x->in, x->bytes, 2 * seed + 1 - (uint64_t)bench_rank,
+                "crossing messages");
+}
+
+static void measure(const char *name, size_t bytes, size_t room, long iterations)
+{
+    struct crossing x = {.out = bench_alloc(bytes),
+                         .in = bench_alloc(room),
+                         .bytes = bytes,
+                         .room = room};
+    long block = bench_block(iterations), done = 0;
+    double means[BENCH_BLOCKS], spent = 0.0;
+    int n = 0;
+
+    for (long i = 0; i < bench_rounds(bytes); i++) {
+        checked(&x, (uint64_t)i);
+    }
+    do {
+        double us = crossings(&x, block);
+
+        means[n++] = us / (double)block;
+        spent += us;
+        done += block;
+    } while (n < BENCH_BLOCKS && done < iterations &&
+             bench_go_on(spent, bench_pair));
+    checked(&x, (uint64_t)done);
+    bench_result("cross=%s size=%zu exchange_us=%.4f buffer=%zu", name, bytes,
+                 bench_median(means, n), room);
+    bench_free(x.out, bytes);
+    bench_free(x.in, room);
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_list sizes;
+    const char *ways;
+    long iterations;
+
+    bench_begin(&argc, &argv, "crossing", 2);
+    sizes = bench_sizes("1024,131072");
+    ways = bench_text("cross", "exact,large");
+    iterations = bench_number("iterations", 2000);
+    for (int i = 0; i < sizes.n && bench_rank < 2; i++) {
+        size_t bytes = (size_t)sizes.at[i];
+        long n = bench_iterations(iterations, bytes);
+
+        if (bench_has(ways, "exact")) {
+            measure("exact", bytes, bytes, n);
+        }
+        if (bench_has(ways, "large")) {
+            measure("large", bytes,
+                    bytes > CROSSING_LARGE ? bytes : CROSSING_LARGE, n);
+        }
+    }
+    bench_done();
+    return 0;
+}
