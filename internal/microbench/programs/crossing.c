@@ -18,13 +18,14 @@ struct crossing {
 static void cross(const struct crossing *x)
 {
     MPI_Request requests[2];
+    MPI_Status statuses[2];
     int peer = 1 - bench_rank;
 
     MPI_Irecv(x->in, (int)x->room, MPI_BYTE, peer, BENCH_TAG, MPI_COMM_WORLD,
               &requests[0]);
     MPI_Isend(x->out, (int)x->bytes, MPI_BYTE, peer, BENCH_TAG, MPI_COMM_WORLD,
               &requests[1]);
-    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2, requests, statuses);
 }
 
 /* us of so many, without their meetings. */

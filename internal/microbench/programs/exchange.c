@@ -87,6 +87,7 @@ static void start_sends(struct exchange *x, MPI_Request *requests)
 static void iterate(struct exchange *x, char *spare[NEIGHBOURS])
 {
     MPI_Request sends[NEIGHBOURS], receives[NEIGHBOURS];
+    MPI_Status statuses[NEIGHBOURS];
     long turn = x->turn++;
     double begin;
 
@@ -108,8 +109,8 @@ static void iterate(struct exchange *x, char *spare[NEIGHBOURS])
     }
     produce(x, turn + 1);
     begin = bench_now();
-    MPI_Waitall(NEIGHBOURS, sends, MPI_STATUSES_IGNORE);
-    MPI_Waitall(NEIGHBOURS, receives, MPI_STATUSES_IGNORE);
+    MPI_Waitall(NEIGHBOURS, sends, statuses);
+    MPI_Waitall(NEIGHBOURS, receives, statuses);
     x->wait_us += bench_now() - begin;
     if (x->model == 1) {
         consume(x, turn);
