@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mpitrace/mpitrace/segment"
 	"github.com/mpitrace/mpitrace/test/mpijob"
@@ -31,11 +28,7 @@ const exchanges = 10
 var mpitrace, shim, scratch string
 
 func TestMain(m *testing.M) {
-	if signal.Ignored(unix.SIGHUP) {
-		// By nohup, for these tests and not for what they start: a signal that is
-		// caught here is at its default there.
-		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
-	}
+	mpijob.RestoreHangup()
 	status, err := prepare(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

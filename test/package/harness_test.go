@@ -83,6 +83,7 @@ func install(t *testing.T) string {
 }
 
 func TestMain(m *testing.M) {
+	mpijob.RestoreHangup()
 	status := m.Run()
 	if installed.dir != "" {
 		if err := os.RemoveAll(installed.dir); err != nil {
