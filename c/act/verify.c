@@ -1,5 +1,6 @@
 /* verify.c: what is said and done when a message is not what was sent. */
 #include <stdio.h>
+#include <time.h>
 
 #include "act.h"
 
@@ -42,6 +43,8 @@ void mt_act_wrong(const struct mt_act_operation *operation)
                    "(verify_action=quarantine)");
     mt_act.host->say(false, text);
     if (mt_act.verify_stops) {
+        /* Hydra drops what it has not read by the abort */
+        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
         MT_PMPI(Abort)(MT_COMM_WORLD, 1);
     }
 }
