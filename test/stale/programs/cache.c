@@ -332,7 +332,8 @@ static void end_open(struct end *e, const char *device, int fd)
                                       .receive_depth = 16,
                                       .pieces = 1,
                                       .reads = 1,
-                                      .port = 1};
+                                      .port = 1,
+                                      .timeout_ms = LIMIT_MS};
     check(mt_fabric_qp_create(e->pd, &qp, &e->qp), "qp");
     uint32_t access =
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ;
