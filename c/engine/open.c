@@ -114,8 +114,7 @@ static uint32_t mt_send_depth(const struct mt_engine *engine)
            (engine->ring_bytes > 0 ? MT_RING_WORKS : 0);
 }
 
-/* Where a flag behind a message is seen behind it, and costs little. Over TCP it
- * is a second system call, and a message takes twice as long as by SEND. */
+/* Where a flag behind a message is seen behind it. */
 static uint64_t mt_ring_size(const struct mt_engine *engine)
 {
     const struct mt_fabric_caps *caps = engine->rails.rails[0].caps;
@@ -124,7 +123,7 @@ static uint64_t mt_ring_size(const struct mt_engine *engine)
                          : MT_PATH_RING_MOST;
     bytes = bytes / MT_PATH_RING_LINE * MT_PATH_RING_LINE;
     return (caps->notify & MT_FABRIC_NOTIFY_FLAG_WRITE) != 0 &&
-                   caps->posts_cheaply && engine->writes &&
+                   engine->writes &&
                    mt_path_ring_right(bytes)
                ? bytes
                : 0;

@@ -224,8 +224,8 @@ static bool mt_queues_poll(struct mt_engine *engine)
 
 bool mt_engine_round(struct mt_engine *engine)
 {
-    bool moved = mt_rings_poll(engine);
-    return mt_queues_poll(engine) || moved;
+    bool moved = mt_queues_poll(engine); /* which may be what fills rings */
+    return mt_rings_poll(engine) || moved;
 }
 
 bool mt_engine_progress(struct mt_engine *engine)
@@ -247,15 +247,21 @@ bool mt_engine_spin(struct mt_engine *engine)
     }
     uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
-    if (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
+    bool polls = engine->rails.rails[0].caps->writes_need_polls;
+    if (!polls && spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
         return false; /* and the thread does not count on it */
     }
     mt_engine_lock(engine);
     __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
-    bool moved = mt_rings_poll(engine);
-    /* whoever waited for what was there waits no longer */
-    if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
-        moved = mt_queues_poll(engine) || moved;
+    bool moved;
+    if (polls) {
+        moved = mt_engine_round(engine);
+    } else {
+        moved = mt_rings_poll(engine);
+        /* whoever waited for what was there waits no longer */
+        if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
+            moved = mt_queues_poll(engine) || moved;
+        }
     }
     mt_engine_unlock(engine);
     return moved;

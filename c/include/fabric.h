@@ -82,8 +82,8 @@ struct mt_fabric_caps {
     bool events;             /* completion channels */
     bool waits_for_receive;  /* RC: a SEND without a receive waits (RNR retry);
                               * false: it breaks the connection, as iWARP does */
-    bool posts_cheaply; /* posting is no system call: two WRITEs, the second for
-                         * notice, cost little more than one SEND */
+    bool writes_need_polls;  /* WRITEs of peers land only while somebody polls
+                              * here, or an engine thread does */
 };
 
 /* A port of a device. Each is a rail. */
@@ -336,6 +336,9 @@ enum mt_fabric_flag {
     MT_FABRIC_INLINE = 2,    /* the pieces may change when post returns */
     MT_FABRIC_FENCE = 4,     /* not before the READs posted earlier are done */
     MT_FABRIC_SOLICITED = 8, /* SEND, WRITE_WITH_IMM */
+    MT_FABRIC_MORE = 16,     /* a hint: another follows at once on the queue pair,
+                              * and a device that pays for each time that it is
+                              * told may wait for that, or for the next poll */
 };
 
 /* RC completes a request when the data is where it belongs (READ) or the local

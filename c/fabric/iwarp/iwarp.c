@@ -159,6 +159,7 @@ static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
     d->caps.max_qps = MT_IWARP_QPS;
     d->caps.ud_payload = MT_IWARP_UD_PAYLOAD;
     d->caps.events = true;
+    d->caps.writes_need_polls = true;
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);
     memcpy(d->ports[0].name, d->name, sizeof(d->name));
     d->ports[0].number = 1;
@@ -281,6 +282,7 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     context->soft.base.ops = &mt_iwarp_ops;
     context->soft.progress = mt_iwarp_progress;
     context->soft.push = mt_iwarp_push;
+    context->soft.holds_more = true; /* for one system call */
     context->soft.armed = mt_iwarp_armed;
     enum mt_status status = mt_context_start(context, device->name, options);
     if (status != MT_OK) {

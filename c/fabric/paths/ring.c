@@ -131,7 +131,8 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
 {
     mt_write_flag(w, MT_FLAG_HERE | bytes);
     enum mt_status status =
-        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, MT_PATH_RING_DATA, 0);
+        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, MT_PATH_RING_DATA,
+                     MT_FABRIC_MORE);
     if (status != MT_OK) {
         return status;
     }

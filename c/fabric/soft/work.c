@@ -190,7 +190,8 @@ enum mt_status mt_soft_post_send(struct mt_fabric_qp *base,
     }
     if (status == MT_OK && mt_unlikely(base->state == MT_FABRIC_QP_ERROR)) {
         mt_send_flush(qp);
-    } else if (status == MT_OK && !context->has_engine) {
+    } else if (status == MT_OK && !context->has_engine &&
+               !(context->holds_more && (work->flags & MT_FABRIC_MORE) != 0)) {
         context->push(qp);
     }
     mt_soft_unlock(context);
