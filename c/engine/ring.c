@@ -183,7 +183,9 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
         }
         peer->sent++;
         peer->engine->counts.ring_messages++;
-        mt_peer_busy(peer); /* until it has completed */
+        if (mt_unlikely(mt_path_ring_writing(&ring->out))) {
+            mt_peer_busy(peer); /* until it has completed */
+        }
     }
     return status;
 }

@@ -644,6 +644,7 @@ static void ring_test(void)
         }
     }
     CHECK(stalls > 0 && w.tail == r.head);
+    CHECK(w.completed == MESSAGES / MT_PATH_RING_COMPLETES);
     mt_path_ring_writer_close(&w);
     mt_path_ring_reader_close(&r);
 }

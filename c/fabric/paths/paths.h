@@ -36,7 +36,7 @@ enum mt_path_kind {
     MT_PATH_MAIL,    /* a receive of credits.h */
     MT_PATH_LETTER,  /* a datagram of mail.h */
     MT_PATH_LETTER_IN,
-    MT_PATH_RING, /* the flag of a message of ring.h: the message is done */
+    MT_PATH_RING, /* the flag of a message of ring.h: so far all are done */
     MT_PATH_RING_DATA, /* the message: seen only when it failed; the flag follows
                         */
     MT_PATH_RING_TOLD, /* room in a ring was given back */

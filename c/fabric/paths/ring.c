@@ -78,13 +78,15 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     if (mt_likely(!w->owes)) {
         return MT_OK;
     }
+    bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES;
     enum mt_status status = mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING,
-                                         MT_FABRIC_SIGNALED);
+                                         completes ? MT_FABRIC_SIGNALED : 0);
     w->owes = status == MT_EAGAIN;
     if (status == MT_OK) {
         uint64_t flag;
         memcpy(&flag, w->copy + w->at, sizeof(flag));
-        w->posted++;
+        w->silent = completes ? 0 : w->silent + 1;
+        w->posted += completes;
         mt_writer_move(w, mt_path_ring_lines((uint32_t)flag));
     }
     return status;

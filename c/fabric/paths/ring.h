@@ -18,6 +18,7 @@
 enum {
     MT_PATH_RING_LINE = 64,
     MT_PATH_RING_FLAG = 8,
+    MT_PATH_RING_COMPLETES = 16, /* of so many flags one completes, for all */
     MT_PATH_RING_LEAST = 4096,
     MT_PATH_RING_MOST = 64 << 20,
 };
@@ -43,7 +44,8 @@ struct mt_path_ring_writer {
     uint64_t bytes;
     uint64_t remote_address; /* of the ring */
     uint32_t rkey;
-    uint32_t posted, completed; /* flags */
+    uint32_t silent;            /* flags since the last one that completes */
+    uint32_t posted, completed; /* of those that complete */
     uint64_t tail; /* bytes written so far */
     uint64_t at;   /* the same in the ring */
     uint64_t head; /* read so far, as last seen */
@@ -70,12 +72,13 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
 /* MT_OK: no flag is owed. */
 enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w);
 
-/* A completion of kind MT_PATH_RING: one for each message. */
+/* A completion of kind MT_PATH_RING: of one message in so many, or of one that
+ * failed, and after that nothing is awaited. */
 MT_INLINE enum mt_status
 mt_path_ring_written(struct mt_path_ring_writer *w,
                      const struct mt_fabric_completion *c)
 {
-    w->completed++;
+    w->completed = c->status == MT_OK ? w->completed + 1 : w->posted;
     return c->status;
 }
 
