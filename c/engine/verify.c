@@ -50,7 +50,7 @@ bool mt_verify_shun(struct mt_engine_peer *peer, uint64_t way)
     if (way == MT_ENGINE_NO_WAY || way >= MT_ENGINE_WAYS) {
         return false;
     }
-    peer->engine->counts.shunned += !mt_verify_shuns(peer,
+    peer->engine->counts.quarantined_paths += !mt_verify_shuns(peer,
                                                      (enum mt_engine_way)way);
     peer->shunned |= 1U << way;
     return true;

@@ -29,7 +29,7 @@ static void changed(struct mt_engine_context *c, bool change,
                     enum mt_engine_way want)
 {
     static char out[LONG], in[LONG];
-    uint64_t shunned = counts().shunned;
+    uint64_t shunned = counts().quarantined_paths;
     if (fix.rank == 0) {
         struct mt_engine_request s;
         fill(out, LONG, 3);
@@ -37,7 +37,7 @@ static void changed(struct mt_engine_context *c, bool change,
         out[0] = (char)(out[0] + change);
         fix_barrier();
         finish(&s);
-        while (change && counts().shunned == shunned) {
+        while (change && counts().quarantined_paths == shunned) {
             fix_turn("the receiver's word");
         }
     } else {
@@ -75,7 +75,7 @@ static void long_ones(struct mt_engine_context *c)
     changed(c, false, MT_ENGINE_NO_WAY); /* there is no other way left */
     sent(2, 2, 3);
     struct mt_engine_counts n = counts();
-    EQ(n.shunned, fix.rank == 0 ? 3 : 0);
+    EQ(n.quarantined_paths, fix.rank == 0 ? 3 : 0);
     EQ(n.wrong_messages, fix.rank == 1 ? 3 : 0);
     EQ(n.verified_messages, fix.rank == 1 ? 7 : 0);
 }
@@ -122,8 +122,8 @@ static void short_ones(struct mt_engine_context *c)
         fix_barrier();
         finish(&last);
         struct mt_engine_counts after = counts();
-        EQ(after.eager_messages - before.eager_messages, before.shunned == 0);
-        EQ(before.shunned, 1); /* it was the case that this is about */
+        EQ(after.eager_messages - before.eager_messages, before.quarantined_paths == 0);
+        EQ(before.quarantined_paths, 1); /* it was the case that this is about */
     } else {
         EQ(receive(c, in, EAGER), MT_ENGINE_NO_WAY);
         fix_barrier();
