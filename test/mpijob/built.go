@@ -7,7 +7,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"testing"
 )
+
+// Main runs the tests of a package behind prepare, which puts what they test into a
+// directory that goes away with them; it returns the status for os.Exit.
+func Main(m *testing.M, prepare func(dir string) error) int {
+	dir, err := os.MkdirTemp("", "mpitrace-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = prepare(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
 
 // BuildCommand builds mpitrace in a directory and returns its path.
 func BuildCommand(dir string) (string, error) {
