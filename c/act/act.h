@@ -326,6 +326,26 @@ bool mt_act_buffered_sweep(void);
 
 /* ---- the stand-ins, file by file ---- */
 
+/* Defines a function, and its large-count form, that makes a request for a message:
+ * by make, which returns false if the message is the library's. */
+#define MT_ACT_REQUEST_(make, name, constant, count_type, native, kind, mode) \
+    static int name(constant void *buffer, count_type count,                 \
+                    MT_Datatype datatype, int rank, int tag, MT_Comm comm,   \
+                    MT_Request *request)                                     \
+    {                                                                        \
+        struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
+                                   tag};                                     \
+        int rc;                                                              \
+        return make(kind, mode, &m, comm, request, &rc)                      \
+                   ? rc                                                      \
+                   : native(buffer, count, datatype, rank, tag, comm,        \
+                            request);                                        \
+    }
+#define MT_ACT_REQUESTS(make, name, constant, kind, mode)                    \
+    MT_ACT_REQUEST_(make, name, constant, int, MT_PMPI(name), kind, mode)    \
+    MT_ACT_REQUEST_(make, name##_c, constant, MT_Count, MT_PMPI_c(name),     \
+                    kind, mode)
+
 void mt_act_comm_functions(struct mt_act_functions *functions);
 void mt_act_type_functions(struct mt_act_functions *functions);
 void mt_act_send_functions(struct mt_act_functions *functions);
