@@ -164,7 +164,7 @@ func TestImplausible(t *testing.T) {
 		"dropped": func(s *synth.Segment) { s.Threads[0].EventsDropped = math.MaxUint64 },
 		"reuse":   func(s *synth.Segment) { s.Reuse[0].Reused[3] = math.MaxUint64 },
 		"act": func(s *synth.Segment) {
-			s.Extra = synth.Act(segment.Act{Counts: segment.ActCounts{segment.ActEagerBytes: math.MaxUint64}})
+			s.Extra = synth.Act(segment.Act{Counted: true, Counts: segment.ActCounts{segment.ActEagerBytes: math.MaxUint64}})
 		},
 	} {
 		w := synth.Job{ID: "j", Ranks: 4, Sampled: true}.Segment(1)
@@ -181,7 +181,7 @@ func TestAct(t *testing.T) {
 	job := Job{ID: "1", User: "u", Run: "r"}
 	for rank := range 3 {
 		w := synth.Job{ID: "j", Ranks: 3}.Segment(rank)
-		a := segment.Act{State: segment.ActStateActs, Counts: segment.ActCounts{
+		a := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{
 			segment.ActEagerMessages: 10, segment.ActRendezvousMessages: 4, segment.ActReadMessages: 3, segment.ActWrittenMessages: 1, segment.ActReadBytes: 1 << 20,
 			segment.ActMessagesByArguments: 2, segment.ActWrongMessages: uint64(rank), segment.ActCachePinnedBytes: 4096,
 		}}

@@ -199,6 +199,10 @@ func (b *builder) addActRank(r *actRank) {
 	if r.State != segment.ActStateActs || b.report.Act.ranks[actKey(r.world, r.rank)] {
 		return
 	}
+	if !r.Counted {
+		b.problem(fmt.Sprintf("rank %d: its segment had no room for what it carries: raise MPITRACE_SEGMENT_BYTES_MAX", r.rank))
+		return
+	}
 	if r.Torn {
 		b.problem(fmt.Sprintf("rank %d died while it counted what it carried: its counts may be of two moments, its decisions are left out", r.rank))
 	}
@@ -249,6 +253,9 @@ func count(list []ActLeft, reason string, n uint64) []ActLeft {
 	return append(list, ActLeft{reason, n})
 }
 
+// changeMost bounds what a rank may say of a change, so that a mean is a number.
+const changeMost = 1e9
+
 func (a *Act) addDecision(l *ledgerDecision) {
 	known := l.Chosen
 	if l.Chosen == l.Newcomer {
@@ -274,7 +281,7 @@ func (a *Act) addDecision(l *ledgerDecision) {
 		d.Retreated++
 	}
 	if now := d.Kept + d.Retreated; now > decided {
-		d.Change += (l.Change - d.Change) / float64(now)
+		d.Change += (max(-1, min(number(l.Change), changeMost)) - d.Change) / float64(now)
 	}
 	d.Pairs += l.Pairs
 	d.FallBacks += l.FallBacks

@@ -92,7 +92,7 @@ func TestAct(t *testing.T) {
 
 // carried is what the segment of a rank has that left the same as ledgerJSON.
 func carried(rank int) segment.Act {
-	a := segment.Act{State: segment.ActStateActs, Policy: "3ed31677f0a8230b", Decisions: []segment.RawActDecision{synth.Decision(65536, 50, 5000000, rank == 0)}}
+	a := segment.Act{State: segment.ActStateActs, Counted: true, Policy: "3ed31677f0a8230b", Decisions: []segment.RawActDecision{synth.Decision(65536, 50, 5000000, rank == 0)}}
 	a.Counts = segment.ActCounts{
 		segment.ActEagerMessages: 100, segment.ActEagerBytes: 6400, segment.ActRendezvousMessages: 50, segment.ActRendezvousBytes: 5000000,
 		segment.ActReadMessages: 30, segment.ActReadBytes: 3000000, segment.ActWrittenMessages: 20, segment.ActWrittenBytes: 2000000,
@@ -134,6 +134,10 @@ func TestActSegments(t *testing.T) {
 	if r.Act.Messages != 300 || r.Act.Decisions[0].Ranks != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.Contains(p, "rank 1 died while") }) {
 		t.Errorf("%+v, problems %q", r.Act, r.Problems)
 	}
+	r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: {State: segment.ActStateActs}})
+	if r.Act.Ranks != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.Contains(p, "rank 1: its segment had no room") }) {
+		t.Errorf("%+v, problems %q", r.Act, r.Problems)
+	}
 	for state, reason := range map[uint32]string{segment.ActStateObserves: "no room", segment.ActStateStarting: ""} {
 		r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: {State: state, Reason: reason}})
 		if v := r.Act.Verdicts; len(v) != 1 || v[0].Act || v[0].Reason == "" || r.Act.Ranks != 1 {
@@ -165,6 +169,7 @@ func TestActNothing(t *testing.T) {
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte(verdictJSON), []byte(ledgerJSON("w", "0")))
 	f.Add([]byte(`{"act": [{}]}`), []byte(`{"decisions": [{"from": 18446744073709551615}], "counts": {"eager_messages": 18446744073709551615}}`))
+	f.Add([]byte(verdictJSON), []byte(`{"decisions": [{"reason": "slower", "change": 1e308}, {"reason": "slower", "change": -1e308}]}`))
 	f.Fuzz(func(t *testing.T, job, ledger []byte) {
 		writeAll(t, loadAct(t, map[string]string{"job.json": string(job), "act-w-0.json": string(ledger)}))
 	})

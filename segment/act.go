@@ -14,9 +14,12 @@ import (
 // Act is what a process of a job in act mode carries itself, as its segment has
 // it: up to a tenth of a second old while it runs.
 type Act struct {
-	State     uint32 // ActState*
-	Policy    string // hash
-	Reason    string // of observing, where the process knows it
+	State  uint32 // ActState*
+	Policy string // hash
+	Reason string // of observing, where the process knows it
+	// Counted tells that there are figures: a process that acts has none if its
+	// segment had no room for them.
+	Counted   bool
 	Counts    ActCounts
 	Decisions []RawActDecision // nil if Torn
 	// Torn tells that the figures were not to be read in one piece: the process
@@ -32,6 +35,7 @@ func (s *Segment) Act() *Act {
 	}
 	a := &Act{State: raw[0].State, Policy: Text(raw[0].Policy[:]), Reason: Text(raw[0].Reason[:]), Torn: raw[0].Sequence%2 != 0}
 	for _, c := range rows[RawActCount](s, SectionKindActCounts) {
+		a.Counted = true
 		if i, ok := actIndex[Text(c.Name[:])]; ok {
 			a.Counts[i] = c.Value
 		}

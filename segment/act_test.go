@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -49,7 +52,7 @@ func TestAct(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := s.Act()
-	if a == nil || a.State != ActStateActs || a.Policy != "3ed3" || a.Torn || a.Counts[ActEagerMessages] != 5 || len(a.Decisions) != 1 || a.Decisions[0].Messages != 7 {
+	if a == nil || a.State != ActStateActs || a.Policy != "3ed3" || a.Torn || !a.Counted || a.Counts[ActEagerMessages] != 5 || len(a.Decisions) != 1 || a.Decisions[0].Messages != 7 {
 		t.Errorf("%+v", a)
 	}
 	var left []string
@@ -60,6 +63,17 @@ func TestAct(t *testing.T) {
 	again, err := Parse("compact", s.Compact())
 	if err != nil || again.Act() == nil || again.Act().Counts != a.Counts || again.Act().Decisions[0] != a.Decisions[0] {
 		t.Errorf("a compacted segment has lost something: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "1-2.seg")
+	if err := os.WriteFile(path, append(slices.Clone(data), make([]byte, 64<<10)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	part, err := ReadFile(path, SectionKindActCounts, SectionKindAct)
+	if err != nil || part.Act().Torn || part.Act().Counts != a.Counts || part.Act().Decisions != nil {
+		t.Errorf("counts alone: %v, %+v", err, part.Act())
+	}
+	if s, err = Parse("no room", actSegment(t, act, nil, nil)); err != nil || s.Act().Counted {
+		t.Errorf("without figures: %v", err)
 	}
 	act.Sequence = 7
 	if s, err = Parse("torn", actSegment(t, act, []RawActCount{countRow("eager_messages", 5)}, []RawActDecision{decision})); err != nil {

@@ -10,11 +10,11 @@ func Act(a segment.Act) []Section {
 	}
 	copy(raw.Policy[:], a.Policy)
 	copy(raw.Reason[:], a.Reason)
-	return []Section{
-		NewSection(segment.SectionKindAct, 0, raw),
-		NewSection(segment.SectionKindActCounts, 0, a.Counts.Rows()...),
-		NewSection(segment.SectionKindActDecisions, 0, a.Decisions...),
+	out := []Section{NewSection(segment.SectionKindAct, 0, raw)}
+	if a.Counted {
+		out = append(out, NewSection(segment.SectionKindActCounts, 0, a.Counts.Rows()...), NewSection(segment.SectionKindActDecisions, 0, a.Decisions...))
 	}
+	return out
 }
 
 // Decision is a row of a job that has tried writing messages against reading

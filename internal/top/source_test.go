@@ -88,7 +88,7 @@ func TestSegments(t *testing.T) {
 func TestActing(t *testing.T) {
 	for reason, off := range map[string]string{"": "", "no room": "no room"} {
 		job := synth.Job{ID: "j1", Ranks: 2, Mutate: func(rank int, s *synth.Segment) *synth.Segment {
-			a := segment.Act{State: segment.ActStateActs, Counts: segment.ActCounts{segment.ActEagerMessages: 6, segment.ActRendezvousMessages: 2, segment.ActReadMessages: 2,
+			a := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActEagerMessages: 6, segment.ActRendezvousMessages: 2, segment.ActReadMessages: 2,
 				segment.ActEagerBytes: 30, segment.ActMessagesByArguments: 2, segment.ActBytesOfCommunicators: 10, segment.ActFallBacks: 1, segment.ActWrongMessages: uint64(rank)}}
 			if reason != "" && rank == 1 {
 				a = segment.Act{State: segment.ActStateObserves, Reason: reason}
