@@ -329,6 +329,8 @@ func FuzzProcess(f *testing.F) {
 	w := synth.Job{ID: "j", Ranks: 2, Sampled: true}.Segment(1)
 	w.Arrivals = w.Arrivals[:4]
 	f.Add(w.Bytes())
+	w.Extra = synth.Act(segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActCachePinnedBytes: math.MaxUint64}})
+	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := segment.Parse("fuzz", data)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package runtime_test checks when the runtime of act mode is loaded, whose calls
-// it is given, and what a job does whose ranks cannot all act. What the messages
-// then do is tested in test/act.
+// it is given, what a job does whose ranks cannot all act, and what is seen of it
+// while it runs. What the messages then do is tested in test/act.
 package runtime_test
 
 import (
