@@ -18,6 +18,7 @@ type Counters struct {
 	OverheadNS           uint64 // of measuring
 	Accesses, Reuses     [segment.PathPaths]uint64
 	Dropped              [tableCount]uint64
+	Act                  segment.ActCounts // of a job in act mode, but what is pinned, which comes and goes
 }
 
 // tables are the values of the label table.
@@ -38,7 +39,8 @@ var tableKinds = [tableArrivals]uint32{
 }
 
 // CounterSections are the sections that ProcessOf needs.
-var CounterSections = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindReuse, segment.SectionKindArrivalClasses}
+var CounterSections = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindReuse, segment.SectionKindArrivalClasses,
+	segment.SectionKindAct, segment.SectionKindActCounts}
 
 // ErrImplausible is wrapped by errors about figures that no process can have.
 var ErrImplausible = errors.New("impossible figures")
@@ -78,6 +80,10 @@ func countersOf(s *segment.Segment, uptimeNS uint64) (c Counters, busy map[uint3
 	}
 	c.addDropped(s)
 	c.addReuse(s)
+	if act := s.Act(); act != nil {
+		c.Act = act.Counts
+		c.Act[segment.ActCachePinnedBytes] = 0
+	}
 	return c, busy, c.check(s, uptimeNS)
 }
 
@@ -131,6 +137,9 @@ func (c *Counters) check(s *segment.Segment, uptimeNS uint64) error {
 	for i := range most.Dropped {
 		most.Dropped[i] = 4 * limit
 	}
+	for i := range most.Act {
+		most.Act[i] = most.Bytes[0]
+	}
 	var err error
 	c.pairs(&most, func(x *uint64, most uint64) {
 		if *x > most && err == nil {
@@ -165,6 +174,7 @@ func (c *Counters) pairs(other *Counters, f func(x *uint64, y uint64)) {
 	all(c.Accesses[:], other.Accesses[:])
 	all(c.Reuses[:], other.Reuses[:])
 	all(c.Dropped[:], other.Dropped[:])
+	all(c.Act[:], other.Act[:])
 	f(&c.MPINS, other.MPINS)
 	f(&c.WallNS, other.WallNS)
 	f(&c.BlockedNS, other.BlockedNS)

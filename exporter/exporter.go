@@ -23,6 +23,7 @@ var collectors = []struct {
 	{"reuse", reuseCollector{}},
 	{"drop", dropCollector{}},
 	{"overhead", overheadCollector{}},
+	{"act", actCollector{}},
 	{"rank", rankCollector{}},
 	{"node", nodeCollector{}},
 	{"agent", agentCollector{}},

@@ -163,12 +163,79 @@ func TestImplausible(t *testing.T) {
 		"own":     func(s *synth.Segment) { s.Header.OwnInitNS = math.MaxUint64 },
 		"dropped": func(s *synth.Segment) { s.Threads[0].EventsDropped = math.MaxUint64 },
 		"reuse":   func(s *synth.Segment) { s.Reuse[0].Reused[3] = math.MaxUint64 },
+		"act": func(s *synth.Segment) {
+			s.Extra = synth.Act(segment.Act{Counted: true, Counts: segment.ActCounts{segment.ActEagerBytes: math.MaxUint64}})
+		},
 	} {
 		w := synth.Job{ID: "j", Ranks: 4, Sampled: true}.Segment(1)
 		spoil(w)
 		if _, err := ProcessOf(parse(t, w), hourNS); !errors.Is(err, ErrImplausible) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestAct: of a job that was to act the counts of its ranks are summed up, what is
+// pinned only of those that run; a job that was not has none of it.
+func TestAct(t *testing.T) {
+	job := Job{ID: "1", User: "u", Run: "r"}
+	for rank := range 3 {
+		w := synth.Job{ID: "j", Ranks: 3}.Segment(rank)
+		a := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{
+			segment.ActEagerMessages: 10, segment.ActRendezvousMessages: 4, segment.ActReadMessages: 3, segment.ActWrittenMessages: 1, segment.ActReadBytes: 1 << 20,
+			segment.ActMessagesByArguments: 2, segment.ActWrongMessages: uint64(rank), segment.ActCachePinnedBytes: 4096,
+		}}
+		if rank == 2 {
+			a = segment.Act{State: segment.ActStateObserves}
+		}
+		w.Extra = synth.Act(a)
+		p, err := ProcessOf(parse(t, w), hourNS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rank == 0 {
+			p.State = StateRunning
+		}
+		job.Ranks = append(job.Ranks, p)
+		job.Total.Add(&p.Counters)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(Exporter{Page: &Page{Node: "n", Jobs: []Job{job, {ID: "2", User: "u", Run: "q", Ranks: []Process{{}}}}}})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := func(name string, labels ...string) (sum float64, found bool) {
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				with := 0
+				for _, l := range m.GetLabel() {
+					if slices.Contains(labels, l.GetValue()) {
+						with++
+					}
+				}
+				if f.GetName() == name && with == len(labels) {
+					sum, found = sum+m.GetCounter().GetValue()+m.GetGauge().GetValue(), true
+				}
+			}
+		}
+		return sum, found
+	}
+	for _, c := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"ranks", nil, 2}, {"messages_total", nil, 28}, {"protocol_messages_total", []string{"eager"}, 20}, {"protocol_messages_total", []string{"read"}, 6},
+		{"protocol_messages_total", []string{"written"}, 2}, {"protocol_bytes_total", []string{"read"}, 2 << 20}, {"protocol_messages_total", []string{"fragments"}, 0},
+		{"left_messages_total", []string{"arguments"}, 4}, {"left_messages_total", []string{"communicator"}, 0}, {"wrong_messages_total", nil, 1}, {"pinned_bytes", nil, 4096},
+	} {
+		if got, found := sample("mpitrace_job_act_"+c.name, append(c.labels, "r")...); got != c.want || !found {
+			t.Errorf("%s %q: %v, want %v", c.name, c.labels, got, c.want)
+		}
+	}
+	if _, found := sample("mpitrace_job_act_ranks", "q"); found {
+		t.Error("a job that was not to act has figures of act mode")
 	}
 }
 
@@ -261,6 +328,8 @@ func TestBadLabel(t *testing.T) {
 func FuzzProcess(f *testing.F) {
 	w := synth.Job{ID: "j", Ranks: 2, Sampled: true}.Segment(1)
 	w.Arrivals = w.Arrivals[:4]
+	f.Add(w.Bytes())
+	w.Extra = synth.Act(segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActCachePinnedBytes: math.MaxUint64}})
 	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := segment.Parse("fuzz", data)

@@ -28,6 +28,21 @@ var (
 	jobDropped                    = metric{prometheus.NewDesc("mpitrace_job_dropped_total", "what found no place in a table of the library; its figures are in the row 'other' or, of requests, events and clock, missing", []string{"jobid", "step", "user", "node", "run", "table"}, nil), prometheus.CounterValue}
 	jobOverheadSeconds            = metric{prometheus.NewDesc("mpitrace_job_overhead_seconds_total", "time that measuring took in all ranks, from the cost calibrated in each", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobMemoryBytes                = metric{prometheus.NewDesc("mpitrace_job_memory_bytes", "memory that measuring takes in all ranks", []string{"jobid", "step", "user", "node", "run", "kind"}, nil), prometheus.GaugeValue}
+	jobActRanks                   = metric{prometheus.NewDesc("mpitrace_job_act_ranks", "ranks of the job on this node in act mode, also those that are gone; 0: it is off. The figures of act mode are shown only of jobs that were to act", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.GaugeValue}
+	jobActMessages                = metric{prometheus.NewDesc("mpitrace_job_act_messages_total", "messages that mpitrace carried, not the MPI library", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActBytes                   = metric{prometheus.NewDesc("mpitrace_job_act_bytes_total", "payload of the messages that mpitrace carried", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActProtocolMessages        = metric{prometheus.NewDesc("mpitrace_job_act_protocol_messages_total", "messages that mpitrace carried, by protocol; a message of a rank to itself that is not eager has none", []string{"jobid", "step", "user", "node", "run", "protocol"}, nil), prometheus.CounterValue}
+	jobActProtocolBytes           = metric{prometheus.NewDesc("mpitrace_job_act_protocol_bytes_total", "payload of the messages that mpitrace carried, by protocol", []string{"jobid", "step", "user", "node", "run", "protocol"}, nil), prometheus.CounterValue}
+	jobActLeftMessages            = metric{prometheus.NewDesc("mpitrace_job_act_left_messages_total", "messages left to the MPI library by ranks in act mode", []string{"jobid", "step", "user", "node", "run", "reason"}, nil), prometheus.CounterValue}
+	jobActLeftBytes               = metric{prometheus.NewDesc("mpitrace_job_act_left_bytes_total", "payload left to the MPI library where the communicator is the reason", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActUnexpectedMessages      = metric{prometheus.NewDesc("mpitrace_job_act_unexpected_messages_total", "messages that came before their receive", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCopiedBytes             = metric{prometheus.NewDesc("mpitrace_job_act_copied_bytes_total", "payload that mpitrace copied on the way", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCreditStalls            = metric{prometheus.NewDesc("mpitrace_job_act_credit_stalls_total", "messages that had to wait for credits of the receiver", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActFallBacks               = metric{prometheus.NewDesc("mpitrace_job_act_fall_backs_total", "times that a protocol which had been shown to be faster was given up again", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActVerifiedMessages        = metric{prometheus.NewDesc("mpitrace_job_act_verified_messages_total", "messages received with a checksum (policy verify)", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActWrongMessages           = metric{prometheus.NewDesc("mpitrace_job_act_wrong_messages_total", "messages that were not what was sent, of those with a checksum", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActQuarantinedPaths        = metric{prometheus.NewDesc("mpitrace_job_act_quarantined_paths_total", "ways to a rank that are not taken any more after a wrong message", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActPinnedBytes             = metric{prometheus.NewDesc("mpitrace_job_act_pinned_bytes", "memory that running ranks keep registered for later messages", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.GaugeValue}
 	rankMPISeconds                = metric{prometheus.NewDesc("mpitrace_rank_mpi_seconds_total", "MPI time of one rank, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.CounterValue}
 	rankSeconds                   = metric{prometheus.NewDesc("mpitrace_rank_seconds_total", "wall time of one rank, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.CounterValue}
 	rankWaitSeconds               = metric{prometheus.NewDesc("mpitrace_rank_wait_seconds", "time in collective operations that the rank waited for others; an estimate, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.GaugeValue}
@@ -84,6 +99,21 @@ var metrics = []metric{
 	jobDropped,
 	jobOverheadSeconds,
 	jobMemoryBytes,
+	jobActRanks,
+	jobActMessages,
+	jobActBytes,
+	jobActProtocolMessages,
+	jobActProtocolBytes,
+	jobActLeftMessages,
+	jobActLeftBytes,
+	jobActUnexpectedMessages,
+	jobActCopiedBytes,
+	jobActCreditStalls,
+	jobActFallBacks,
+	jobActVerifiedMessages,
+	jobActWrongMessages,
+	jobActQuarantinedPaths,
+	jobActPinnedBytes,
 	rankMPISeconds,
 	rankSeconds,
 	rankWaitSeconds,

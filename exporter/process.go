@@ -24,6 +24,8 @@ type Process struct {
 	IdleNS          uint64 // running: time since a call was entered or left
 	SegmentBytes    uint64
 	PrivateBytes    uint64
+	ToAct, Acts     bool   // it was to carry messages itself; it does
+	PinnedBytes     uint64 // registered now
 }
 
 // share is the part of the wall time that is MPI time, as in the report and in
@@ -42,6 +44,9 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 	p := Process{
 		Counters: counters, Rank: h.WorldRank, WorldSize: max(h.WorldSize, 0), World: h.WorldID(), State: stateOf(s),
 		SegmentBytes: min(h.FileBytes, maxMemory), PrivateBytes: min(h.PrivateBytes, maxMemory),
+	}
+	if act := s.Act(); act != nil {
+		p.ToAct, p.Acts, p.PinnedBytes = true, act.State == segment.ActStateActs, min(act.Counts[segment.ActCachePinnedBytes], maxMemory)
 	}
 	for _, ns := range busy {
 		p.BusyNS = max(p.BusyNS, ns)

@@ -11,10 +11,11 @@ import (
 )
 
 // Act is what a job in act mode carried itself, and why not the rest; nil of a
-// job that was not to act. docs/act.md describes what the ranks write down.
+// job that was not to act. docs/act.md describes what the ranks leave behind.
 type Act struct {
 	Verdicts  []ActVerdict  `json:"verdicts"`
-	Ledgers   int           `json:"ledgers"` // ranks that came to write one, at MPI_Finalize
+	Ranks     int           `json:"ranks"`   // whose figures these are
+	Ledgers   int           `json:"ledgers"` // of these, ranks that came to write them down, at MPI_Finalize; of the others their segments have them
 	Messages  uint64        `json:"messages"`
 	Bytes     uint64        `json:"bytes"`
 	Sent      uint64        `json:"sent_messages"` // by the same ranks, as observed: ours and the library's
@@ -22,8 +23,9 @@ type Act struct {
 	Ways      []ActWay      `json:"ways"`
 	Decisions []ActDecision `json:"decisions"`
 	Left      []ActLeft     `json:"left"` // to the MPI library, most first
-	Counts    ActCounts     `json:"counts"`
-	ranks     map[string]bool
+	// Counts are sums over the ranks.
+	Counts segment.ActCounts `json:"counts"`
+	ranks  map[string]bool
 }
 
 // ActVerdict is what the ranks of a world were told.
@@ -70,24 +72,12 @@ type ActLeft struct {
 	Count  uint64 `json:"count"`
 }
 
-// ActCounts are sums over the ranks.
-type ActCounts struct {
-	Unexpected   uint64 `json:"unexpected_messages"`
-	Copied       uint64 `json:"copied_bytes"`
-	Packed       uint64 `json:"packed_bytes"`
-	CreditStalls uint64 `json:"credit_stalls"`
-	FallBacks    uint64 `json:"fall_backs"`
-	Verified     uint64 `json:"verified_messages"`
-	Wrong        uint64 `json:"wrong_messages"`
-	Quarantined  uint64 `json:"quarantined_paths"`
-}
-
 // ledgerFile is act-WORLD-RANK.json.
 type ledgerFile struct {
 	World     string            `json:"world"`
 	Rank      int               `json:"rank"`
-	Counts    map[string]uint64 `json:"counts"`
-	Left      map[string]uint64 `json:"left"`
+	Counts    segment.ActCounts `json:"counts"`
+	Left      segment.ActCounts `json:"left"`
 	Decisions []ledgerDecision  `json:"decisions"`
 }
 
@@ -98,7 +88,6 @@ type ledgerDecision struct {
 	Chosen           string  `json:"chosen"`
 	RunnerUp         string  `json:"runner_up"`
 	Newcomer         string  `json:"newcomer"`
-	State            string  `json:"state"`
 	Reason           string  `json:"reason"`
 	Change           float64 `json:"change"`
 	Pairs            uint64  `json:"pairs"`
@@ -109,22 +98,15 @@ type ledgerDecision struct {
 	Bytes            uint64  `json:"bytes"`
 }
 
-// ways are the protocols, and how the counts of a ledger begin for each.
-var ways = []struct{ name, count string }{
-	{"eager", "eager"}, {"read by the receiver", "read"}, {"written by the sender", "written"}, {"in fragments", "fragment"},
-}
-
-// leftTexts say what the reasons of a ledger mean.
-var leftTexts = map[string]string{
-	"communicators_of_library":     "communicators made from one of the MPI library's",
-	"intercommunicators":           "intercommunicators, and what was merged from one",
-	"communicators_of_processes":   "communicators with spawned or joined processes",
-	"communicators_of_sessions":    "communicators of sessions",
-	"communicators_by_idup":        "communicators made by MPI_Comm_idup",
-	"communicators_without_memory": "communicators for which a rank had no memory",
-	"messages_of_communicators":    "messages sent in communicators of the MPI library's",
-	"bytes_of_communicators":       "bytes sent in communicators of the MPI library's",
-	"messages_by_arguments":        "messages whose arguments the MPI library was to judge",
+// ways are the protocols, and their counts.
+var ways = []struct {
+	name            string
+	messages, bytes int
+}{
+	{"eager", segment.ActEagerMessages, segment.ActEagerBytes},
+	{"read by the receiver", segment.ActReadMessages, segment.ActReadBytes},
+	{"written by the sender", segment.ActWrittenMessages, segment.ActWrittenBytes},
+	{"fragments by copy", segment.ActFragmentMessages, segment.ActFragmentBytes},
 }
 
 // reasonTexts say what the reasons of decisions mean.
@@ -132,13 +114,21 @@ var reasonTexts = map[string]string{
 	"open": "not decided yet", "faster": "faster", "slower": "slower", "no-loss": "no loss", "no-gain": "no gain",
 }
 
-// addAct reads what job.json and the ledgers say.
+// actRank is what the segment of a rank says.
+type actRank struct {
+	world string
+	rank  int
+	*segment.Act
+}
+
+// addAct adds up what job.json, the ledgers and, of ranks without one, their
+// segments say.
 func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 	var file struct {
 		Act []ActVerdict `json:"act"`
 	}
 	if json.Unmarshal(job, &file) != nil || file.Act == nil {
-		file.Act = []ActVerdict{}
+		file.Act = b.actVerdicts()
 	}
 	if len(file.Act) == 0 && len(ledgers) == 0 {
 		return
@@ -159,46 +149,98 @@ func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 			continue
 		}
 		if b.options.Ranks.Has(ledger.Rank) {
+			a.Ledgers++
 			a.add(&ledger)
 		}
 	}
-	slices.SortFunc(a.Left, func(x, y ActLeft) int {
+	for i := range b.acts {
+		b.addActRank(&b.acts[i])
+	}
+	a.Counts.EachLeft(func(reason string, n uint64) { a.Left = append(a.Left, ActLeft{reason, n}) })
+	slices.SortStableFunc(a.Left, func(x, y ActLeft) int {
 		return cmp.Or(-cmp.Compare(x.Count, y.Count), strings.Compare(x.Reason, y.Reason))
 	})
 	slices.SortStableFunc(a.Decisions, func(x, y ActDecision) int {
 		return cmp.Or(-cmp.Compare(x.Bytes, y.Bytes), strings.Compare(x.Communicator, y.Communicator), cmp.Compare(x.From, y.From))
 	})
 	for _, r := range b.report.Ranks {
-		if a.ranks[fmt.Sprint(r.World, " ", r.Rank)] {
+		if a.ranks[actKey(r.World, r.Rank)] {
 			a.Sent += r.Messages.SentMessages
 			a.SentBytes += r.Messages.SentBytes
 		}
 	}
 }
 
+func actKey(world string, rank int) string { return fmt.Sprint(world, " ", rank) }
+
+// actVerdicts is what the segments say of verdicts: of a job that runs, or of
+// which mpitrace run could not write down the end.
+func (b *builder) actVerdicts() []ActVerdict {
+	out := []ActVerdict{}
+	for _, r := range b.acts {
+		i := slices.IndexFunc(out, func(v ActVerdict) bool { return v.World == r.world })
+		if i < 0 {
+			i = len(out)
+			out = append(out, ActVerdict{World: r.world, Policy: r.Policy, Act: true})
+		}
+		v := &out[i]
+		v.Ranks++
+		v.Act = v.Act && r.State == segment.ActStateActs
+		v.Reason = cmp.Or(v.Reason, r.Reason)
+		if r.State == segment.ActStateStarting {
+			v.Reason = cmp.Or(v.Reason, "the ranks have not agreed yet")
+		}
+	}
+	return out
+}
+
+// addActRank takes over the segment of a rank that has no ledger.
+func (b *builder) addActRank(r *actRank) {
+	if r.State != segment.ActStateActs || b.report.Act.ranks[actKey(r.world, r.rank)] {
+		return
+	}
+	if !r.Counted {
+		b.problem(fmt.Sprintf("rank %d: its segment had no room for what it carries: raise MPITRACE_SEGMENT_BYTES_MAX", r.rank))
+		return
+	}
+	if r.Torn {
+		b.problem(fmt.Sprintf("rank %d died while it counted what it carried: its counts may be of two moments, its decisions are left out", r.rank))
+	}
+	ledger := ledgerFile{World: r.world, Rank: r.rank, Counts: r.Counts}
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		ledger.Decisions = append(ledger.Decisions, ledgerDecision{
+			Communicator: segment.Text(d.Communicator[:]), From: d.From, To: d.To, Chosen: segment.Text(d.Chosen[:]), RunnerUp: segment.Text(d.RunnerUp[:]),
+			Newcomer: segment.Text(d.Newcomer[:]), Reason: segment.Text(d.Reason[:]), Change: d.Change, Pairs: uint64(d.Pairs),
+			FallBacks: d.FallBacks, DecidedNS: d.DecidedNS, Messages: d.Messages, NewcomerMessages: d.NewcomerMessages, Bytes: d.Bytes,
+		})
+	}
+	b.report.Act.add(&ledger)
+}
+
 // add takes one rank over.
 func (a *Act) add(l *ledgerFile) {
-	a.Ledgers++
-	a.ranks[fmt.Sprint(l.World, " ", l.Rank)] = true
-	a.Messages += l.Counts["eager_messages"] + l.Counts["rendezvous_messages"]
-	a.Bytes += l.Counts["eager_bytes"] + l.Counts["rendezvous_bytes"]
-	for i, way := range ways {
-		a.Ways[i].Messages += l.Counts[way.count+"_messages"]
-		a.Ways[i].Bytes += l.Counts[way.count+"_bytes"]
-	}
+	a.Ranks++
+	a.ranks[actKey(l.World, l.Rank)] = true
+	a.Counts.Add(&l.Counts)
+	a.Counts.Add(&l.Left)
 	c := &a.Counts
-	for name, sum := range map[string]*uint64{
-		"unexpected_messages": &c.Unexpected, "copied_bytes": &c.Copied, "packed_bytes": &c.Packed, "credit_stalls": &c.CreditStalls,
-		"fall_backs": &c.FallBacks, "verified_messages": &c.Verified, "wrong_messages": &c.Wrong, "quarantined_paths": &c.Quarantined,
-	} {
-		*sum += l.Counts[name]
-	}
-	for name, n := range l.Left {
-		a.Left = count(a.Left, cmp.Or(leftTexts[name], clean(name)), n)
+	a.Messages = c[segment.ActEagerMessages] + c[segment.ActRendezvousMessages]
+	a.Bytes = c[segment.ActEagerBytes] + c[segment.ActRendezvousBytes]
+	for i, way := range ways {
+		a.Ways[i].Messages, a.Ways[i].Bytes = c[way.messages], c[way.bytes]
 	}
 	for i := range l.Decisions {
 		a.addDecision(&l.Decisions[i])
 	}
+}
+
+// Share is the part of the messages and bytes that mpitrace carried, of those that
+// it could have: the rest was left to the MPI library. Without any it is 0.
+func (a *Act) Share() (messages, bytes float64) {
+	c := &a.Counts
+	return ratio(a.Messages, a.Messages+c[segment.ActMessagesOfCommunicators]+c[segment.ActMessagesByArguments]),
+		ratio(a.Bytes, a.Bytes+c[segment.ActBytesOfCommunicators])
 }
 
 func count(list []ActLeft, reason string, n uint64) []ActLeft {
@@ -210,6 +252,9 @@ func count(list []ActLeft, reason string, n uint64) []ActLeft {
 	}
 	return append(list, ActLeft{reason, n})
 }
+
+// changeMost bounds what a rank may say of a change, so that a mean is a number.
+const changeMost = 1e9
 
 func (a *Act) addDecision(l *ledgerDecision) {
 	known := l.Chosen
@@ -236,7 +281,7 @@ func (a *Act) addDecision(l *ledgerDecision) {
 		d.Retreated++
 	}
 	if now := d.Kept + d.Retreated; now > decided {
-		d.Change += (l.Change - d.Change) / float64(now)
+		d.Change += (max(-1, min(number(l.Change), changeMost)) - d.Change) / float64(now)
 	}
 	d.Pairs += l.Pairs
 	d.FallBacks += l.FallBacks
@@ -255,30 +300,36 @@ func (a *Act) Lines() []string {
 	for _, v := range a.Verdicts {
 		text := fmt.Sprintf("%s acted, with the policy %s", plural(v.Ranks, "rank"), v.Policy)
 		if !v.Act {
-			text = fmt.Sprintf("%s only observed: %s", plural(v.Ranks, "rank"), v.Reason)
+			text = fmt.Sprintf("%s only observed: %s", plural(v.Ranks, "rank"), cmp.Or(v.Reason, "mpitrace run has said why"))
 		}
 		out = append(out, text)
 	}
 	switch {
-	case a.Ledgers == 0:
-		return append(out, "no rank came to write down what it carried, which it does at MPI_Finalize")
+	case a.Ranks == 0 && !slices.ContainsFunc(a.Verdicts, func(v ActVerdict) bool { return v.Act }):
+		return out
+	case a.Ranks == 0:
+		return append(out, "nothing is known of what was carried")
 	case a.Messages == 0:
 		out = append(out, "no point-to-point message was sent that mpitrace could have carried")
 	case a.Sent == 0:
 		out = append(out, fmt.Sprintf("carried %s and %s; how many there were in all was not observed", plural(int(min(a.Messages, 1<<62)), "message"), bytesText(a.Bytes)))
 	default:
 		out = append(out, fmt.Sprintf("carried %s and %s of the %s and %s that %s sent: %s of the messages, %s of the bytes", plural(int(min(a.Messages, 1<<62)), "message"),
-			bytesText(a.Bytes), plural(int(min(a.Sent, 1<<62)), "message"), bytesText(a.SentBytes), plural(a.Ledgers, "rank"), shareText(a.Messages, a.Sent), shareText(a.Bytes, a.SentBytes)))
+			bytesText(a.Bytes), plural(int(min(a.Sent, 1<<62)), "message"), bytesText(a.SentBytes), plural(a.Ranks, "rank"), shareText(a.Messages, a.Sent), shareText(a.Bytes, a.SentBytes)))
+	}
+	if n := a.Ranks - a.Ledgers; n > 0 {
+		out = append(out, "of "+plural(n, "rank")+" without MPI_Finalize the figures are those of the segment, about a tenth of a second old")
 	}
 	for _, l := range a.Left {
 		out = append(out, "left to the MPI library: "+countText(l.Count)+" "+l.Reason)
 	}
 	c := &a.Counts
-	if c.Verified > 0 {
-		out = append(out, fmt.Sprintf("%s verified: %s not what was sent, %s given up for that", plural(int(min(c.Verified, 1<<62)), "message"), countText(c.Wrong), plural(int(min(c.Quarantined, 1<<62)), "path")))
+	if verified := c[segment.ActVerifiedMessages]; verified > 0 {
+		out = append(out, fmt.Sprintf("%s verified: %s not what was sent, %s given up for that", plural(int(min(verified, 1<<62)), "message"),
+			countText(c[segment.ActWrongMessages]), plural(int(min(c[segment.ActQuarantinedPaths], 1<<62)), "path")))
 	}
-	if c.FallBacks > 0 {
-		out = append(out, countText(c.FallBacks)+" times a protocol that had been faster was given up again")
+	if n := c[segment.ActFallBacks]; n > 0 {
+		out = append(out, countText(n)+" times a protocol that had been faster was given up again")
 	}
 	if len(a.Decisions) == 0 {
 		out = append(out, "nothing was tried: the policy left no choice for the messages that were sent, or there were none of the kind")

@@ -1,14 +1,18 @@
 package report
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mpitrace/mpitrace/internal/golden"
 	"github.com/mpitrace/mpitrace/internal/synth"
+	"github.com/mpitrace/mpitrace/segment"
 )
 
 const verdictJSON = `{"act": [{"world": "w", "ranks": 2, "policy": "3ed31677f0a8230b", "act": true}]}`
@@ -24,14 +28,26 @@ func ledgerJSON(world, rank string) string {
     "read_messages": 30, "read_bytes": 3000000, "written_messages": 20, "written_bytes": 2000000, "verified_messages": 9, "wrong_messages": ` + rank + `},
   "left": {"communicators_by_idup": 1, "messages_of_communicators": 4, "bytes_of_communicators": 512},
   "decisions": [{"communicator": "MPI_COMM_WORLD", "from": 65536, "to": 131072, "chosen": "` + chosen + `", "runner_up": "` + runner + `",
-    "newcomer": "write", "state": "kept", "reason": "` + reason + `", "change": ` + change + `, "pairs": 64, "messages": 50, "newcomer_messages": 20, "bytes": 5000000}]}`
+    "newcomer": "write", "state": "kept", "reason": "` + reason + `", "change": ` + change + `, "pairs": 64, "messages": 50, "newcomer_messages": 25, "bytes": 5000000}]}`
 }
 
 // loadAct reads a job of two ranks with these files beside it.
 func loadAct(t *testing.T, files map[string]string) *Report {
 	t.Helper()
+	return loadActs(t, files, nil)
+}
+
+// loadActs is loadAct with what the segments of the ranks have of act mode.
+func loadActs(t *testing.T, files map[string]string, acts map[int]segment.Act) *Report {
+	t.Helper()
 	dir := t.TempDir()
-	if err := (synth.Job{ID: "acted", Ranks: 2}).Write(dir); err != nil {
+	mutate := func(rank int, s *synth.Segment) *synth.Segment {
+		if a, ok := acts[rank]; ok {
+			s.Extra = append(s.Extra, synth.Act(a)...)
+		}
+		return s
+	}
+	if err := (synth.Job{ID: "acted", Ranks: 2, Mutate: mutate}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range files {
@@ -66,11 +82,67 @@ func TestAct(t *testing.T) {
 	r := loadAct(t, map[string]string{"job.json": verdictJSON, "act-w-0.json": ledgerJSON(world, "0"), "act-w-1.json": ledgerJSON(world, "1")})
 	golden.Compare(t, "act.txt", []byte(section(t, r)+"\n"))
 	a := r.Act
-	if a.Ledgers != 2 || a.Messages != 300 || a.Ways[1].Bytes != 6000000 || a.Counts.Wrong != 1 || len(a.Decisions) != 1 {
+	if a.Ledgers != 2 || a.Messages != 300 || a.Ways[1].Bytes != 6000000 || a.Counts[segment.ActWrongMessages] != 1 || a.Ranks != 2 || len(a.Decisions) != 1 {
 		t.Errorf("%+v", a)
 	}
 	if d := a.Decisions[0]; d.Ranks != 2 || d.Kept != 1 || d.Retreated != 1 || d.Change != -0.12 || d.Known != "read" || d.Pairs != 128 {
 		t.Errorf("%+v", d)
+	}
+}
+
+// carried is what the segment of a rank has that left the same as ledgerJSON.
+func carried(rank int) segment.Act {
+	a := segment.Act{State: segment.ActStateActs, Counted: true, Policy: "3ed31677f0a8230b", Decisions: []segment.RawActDecision{synth.Decision(65536, 50, 5000000, rank == 0)}}
+	a.Counts = segment.ActCounts{
+		segment.ActEagerMessages: 100, segment.ActEagerBytes: 6400, segment.ActRendezvousMessages: 50, segment.ActRendezvousBytes: 5000000,
+		segment.ActReadMessages: 30, segment.ActReadBytes: 3000000, segment.ActWrittenMessages: 20, segment.ActWrittenBytes: 2000000,
+		segment.ActVerifiedMessages: 9, segment.ActWrongMessages: uint64(rank),
+		segment.ActCommunicatorsByIdup: 1, segment.ActMessagesOfCommunicators: 4, segment.ActBytesOfCommunicators: 512,
+	}
+	return a
+}
+
+// TestActSegments: ranks that left no ledger have their figures in their segments;
+// of those that left one the ledger counts, and what a segment says beside it does
+// not.
+func TestActSegments(t *testing.T) {
+	world := loadAct(t, nil).Ranks[0].World
+	both := loadAct(t, map[string]string{"job.json": verdictJSON, "act-w-0.json": ledgerJSON(world, "0"), "act-w-1.json": ledgerJSON(world, "1")})
+	want := *both.Act
+	stale := carried(0)
+	stale.Counts[segment.ActEagerMessages] = 1
+	r := loadActs(t, map[string]string{"job.json": verdictJSON, "act-w-0.json": ledgerJSON(world, "0")}, map[int]segment.Act{0: stale, 1: carried(1)})
+	if r.Act.Ledgers != 1 || r.Act.Ranks != 2 {
+		t.Errorf("%d ledgers, %d ranks", r.Act.Ledgers, r.Act.Ranks)
+	}
+	want.Ledgers = 1
+	if !reflect.DeepEqual(*r.Act, want) {
+		t.Errorf("with a segment in place of a ledger\n%+v\nwith both ledgers\n%+v", *r.Act, want)
+	}
+	golden.Compare(t, "act-killed.txt", []byte(section(t, r)+"\n"))
+
+	live := loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: carried(1)})
+	if v := live.Act.Verdicts; len(v) != 1 || !v[0].Act || v[0].Ranks != 2 || v[0].Policy != "3ed31677f0a8230b" {
+		t.Errorf("without job.json the verdicts are %+v", v)
+	}
+	if m, bytes := live.Act.Share(); m != 300.0/308 || math.Abs(bytes-10012800.0/10013824) > 1e-12 {
+		t.Errorf("carried %v of the messages, %v of the bytes", m, bytes)
+	}
+	torn := carried(1)
+	torn.Torn = true
+	r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: torn})
+	if r.Act.Messages != 300 || r.Act.Decisions[0].Ranks != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.Contains(p, "rank 1 died while") }) {
+		t.Errorf("%+v, problems %q", r.Act, r.Problems)
+	}
+	r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: {State: segment.ActStateActs}})
+	if r.Act.Ranks != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.Contains(p, "rank 1: its segment had no room") }) {
+		t.Errorf("%+v, problems %q", r.Act, r.Problems)
+	}
+	for state, reason := range map[uint32]string{segment.ActStateObserves: "no room", segment.ActStateStarting: ""} {
+		r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: {State: state, Reason: reason}})
+		if v := r.Act.Verdicts; len(v) != 1 || v[0].Act || v[0].Reason == "" || r.Act.Ranks != 1 {
+			t.Errorf("state %d: %+v", state, v)
+		}
 	}
 }
 
@@ -82,9 +154,9 @@ func TestActNothing(t *testing.T) {
 	}{
 		{map[string]string{"job.json": `{}`}, ""},
 		{map[string]string{"job.json": `{"act": [{"ranks": 2, "act": false, "reason": "rank 1 did not report"}]}`}, "only observed: rank 1 did not report"},
-		{map[string]string{"job.json": verdictJSON}, "no rank came to write down what it carried"},
+		{map[string]string{"job.json": verdictJSON}, "nothing is known of what was carried"},
 		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"world": "w"}`}, "no point-to-point message was sent that mpitrace could have carried"},
-		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"world": 3}`}, "no rank came to write down what it carried"},
+		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"world": 3}`}, "nothing is known of what was carried"},
 	} {
 		r := loadAct(t, c.files)
 		if got := section(t, r); !strings.Contains(strings.Join(strings.Fields(got), " "), c.want) || (got == "") != (c.want == "") {
@@ -97,6 +169,7 @@ func TestActNothing(t *testing.T) {
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte(verdictJSON), []byte(ledgerJSON("w", "0")))
 	f.Add([]byte(`{"act": [{}]}`), []byte(`{"decisions": [{"from": 18446744073709551615}], "counts": {"eager_messages": 18446744073709551615}}`))
+	f.Add([]byte(verdictJSON), []byte(`{"decisions": [{"reason": "slower", "change": 1e308}, {"reason": "slower", "change": -1e308}]}`))
 	f.Fuzz(func(t *testing.T, job, ledger []byte) {
 		writeAll(t, loadAct(t, map[string]string{"job.json": string(job), "act-w-0.json": string(ledger)}))
 	})

@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,6 +53,11 @@ func FuzzReport(f *testing.F) {
 		}
 		f.Add(s.Compact(), []byte(`{"command":["a","b"],"start":"2026-01-02T09:30:00Z","end":"2026-01-02T09:31:00Z","exit_status":1}`), synth.Symbols())
 	}
+	acted := traced().Segment(1)
+	decision := synth.Decision(65536, 8, 1<<20, true)
+	decision.Change = math.NaN()
+	acted.Extra = synth.Act(segment.Act{State: segment.ActStateActs, Counted: true, Policy: "\x1b[2J", Decisions: []segment.RawActDecision{decision}})
+	f.Add(acted.Bytes(), []byte(`{}`), synth.Symbols())
 	f.Add([]byte{}, []byte(`{"command":"x"}`), []byte(`{"schema":1,"modules":[{"places":[{}]}]}`))
 	f.Fuzz(func(t *testing.T, data, job, places []byte) {
 		dir := t.TempDir()

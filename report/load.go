@@ -82,16 +82,15 @@ func (b *builder) load(path string) error {
 		b.addTrace()
 	}
 	b.readJob(result.Job)
-	if !b.options.TotalsOnly {
-		b.addAct(result.Job, result.Ledgers)
-	}
+	b.addAct(result.Job, result.Ledgers)
 	b.learnSymbols(result.Symbols)
 	b.finish()
 	return nil
 }
 
 // totalsKinds is the sections that TotalsOnly needs.
-var totalsKinds = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindModules, segment.SectionKindComms}
+var totalsKinds = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindModules, segment.SectionKindComms,
+	segment.SectionKindAct, segment.SectionKindActCounts}
 
 // builder adds segments up.
 type builder struct {
@@ -113,6 +112,7 @@ type builder struct {
 	notes     notes
 	waiting   map[waitKey]map[int]bool // ranks by the call they are in
 	matrices  map[int]*Matrix          // by world
+	acts      []actRank                // of a job in act mode
 
 	serial     int // of the segment being added
 	firstStart int64
@@ -209,6 +209,9 @@ func (b *builder) add(s *segment.Segment) {
 	b.note(l)
 	b.addOwn(l)
 	b.addFunctions(l)
+	if act := s.Act(); act != nil {
+		b.acts = append(b.acts, actRank{l.rank.World, l.rank.Rank, act})
+	}
 	if !b.options.TotalsOnly {
 		b.addPeers(l)
 		b.addTypes(l)

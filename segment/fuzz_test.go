@@ -16,6 +16,7 @@ func small() *synth.Segment {
 	s := synth.Job{ID: "f", Ranks: 2}.Segment(0)
 	s.Functions, s.Sites = s.Functions[:2], s.Sites[:3]
 	s.Stacks = []segment.RawStack{{Depth: 2, Frames: [16]uint64{1, 2}}}
+	s.Extra = synth.Act(segment.Act{Counted: true, Decisions: []segment.RawActDecision{synth.Decision(65536, 8, 1<<20, true)}})
 	return s
 }
 
@@ -32,6 +33,7 @@ func touch(s *segment.Segment) {
 	s.Modules()
 	s.Stacks()
 	s.Phases()
+	s.Act()
 	s.Header.RealtimeNS(s.Header.LastTicks)
 }
 

@@ -7,8 +7,8 @@ import "structs"
 // Version and layout of the segment that this package reads.
 const (
 	VersionMajor        = 4
-	VersionMinor        = 0
-	LayoutHash   uint64 = 0x7c132d780aa2f437
+	VersionMinor        = 1
+	LayoutHash   uint64 = 0x794467a014433697
 )
 
 // Limits and special values; spec/segment.json says what each means.
@@ -21,6 +21,7 @@ const (
 	SizeBins            = 40      // bin b counts messages of [2^(b-1), 2^b) bytes, bin 0 those of 0; the last bin takes all above
 	DistanceBins        = 32      // bin b counts reuse distances of [2^(b-1), 2^b) accesses; the last bin takes all above
 	StackFrames         = 16      // return addresses kept of one call stack
+	ActDecisions        = 128     // rows of ACT_DECISIONS at most: what the engine distinguishes
 	PeerOther           = -1      // world rank of the row that holds all peers beyond the table
 	PeerForeign         = -2      // world rank of the row of peers outside MPI_COMM_WORLD (spawned, connected, joined)
 	PeerUnknown         = -3      // world rank of the row of messages whose peer could not be told
@@ -44,6 +45,16 @@ const (
 	SectionKindBuffers        = 14 // struct buffer, per shard
 	SectionKindReuse          = 15 // struct reuse, per shard; entry i belongs to path i
 	SectionKindEvents         = 16 // struct event, per shard: what is not yet in the trace file; only with --trace
+	SectionKindAct            = 17 // struct act, of the process, one entry; this and the two after it only in a job that was to act
+	SectionKindActCounts      = 18 // struct act_count, of the process
+	SectionKindActDecisions   = 19 // struct act_decision, of the process
+)
+
+// ActState values.
+const (
+	ActStateStarting = 0 // not decided yet
+	ActStateActs     = 1 // messages are carried
+	ActStateObserves = 2 // they are not; reason says why, where the process knows
 )
 
 // Path values.
@@ -423,6 +434,46 @@ type RawEvent struct {
 	Tag        int32  // message tag, negative if unknown
 }
 
+// RawAct: Whether the process carries messages itself. What it counts is copied into ACT_COUNTS and ACT_DECISIONS some times a second.
+type RawAct struct {
+	_         structs.HostLayout
+	State     uint32    // enum act_state
+	Sequence  uint32    // odd while rows of ACT_COUNTS and ACT_DECISIONS are being written; they belong together if it is even and the same before and after reading
+	Policy    [40]byte  // hash of the policy
+	Reason    [256]byte // why it only observes; empty: mpitrace run has said it
+	Reserved0 [2]uint64 // 0
+}
+
+// RawActCount: A figure of spec/act.json, of the process.
+type RawActCount struct {
+	_     structs.HostLayout
+	Name  [40]byte // which
+	Value uint64   // since the beginning
+}
+
+// RawActDecision: What was tried for the messages of a communicator and size (docs/act.md).
+type RawActDecision struct {
+	_                structs.HostLayout
+	Communicator     [32]byte // MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others
+	From             uint64   // payload, at least
+	To               uint64   // payload, less than; 0: no limit
+	Chosen           [8]byte  // protocol that is taken: read or write
+	RunnerUp         [8]byte  // the other one
+	Newcomer         [8]byte  // which of them was tried against what was known
+	State            [12]byte // trying, kept or retreated
+	Reason           [12]byte // of the latest decision: open, faster, slower, no-loss or no-gain
+	Change           float64  // the newcomer's time over the other's less 1, median of judged_pairs of epochs
+	MeasuredNS       float64  // of a message, by what is chosen: mean of the latest trial; 0: none
+	RunnerUpNS       float64  // the same, by the other
+	JudgedPairs      uint32   // see change
+	Pairs            uint32   // of epochs, in all trials
+	FallBacks        uint64   // from a newcomer that had been kept
+	DecidedNS        uint64   // latest decision, since the engine was opened; 0: not decided yet
+	Messages         uint64   // sent
+	NewcomerMessages uint64   // of these, by the newcomer
+	Bytes            uint64   // payload of all
+}
+
 // RawTraceFile: The first bytes of a trace file; events follow to the end of the file.
 type RawTraceFile struct {
 	_            structs.HostLayout
@@ -717,6 +768,37 @@ var placements = map[string]struct {
 		{"Bytes", 8, 48},
 		{"Peer", 4, 56},
 		{"Tag", 4, 60},
+	}},
+	"RawAct": {320, []placement{
+		{"State", 4, 0},
+		{"Sequence", 4, 4},
+		{"Policy", 40, 8},
+		{"Reason", 256, 48},
+		{"Reserved0", 16, 304},
+	}},
+	"RawActCount": {48, []placement{
+		{"Name", 40, 0},
+		{"Value", 8, 40},
+	}},
+	"RawActDecision": {168, []placement{
+		{"Communicator", 32, 0},
+		{"From", 8, 32},
+		{"To", 8, 40},
+		{"Chosen", 8, 48},
+		{"RunnerUp", 8, 56},
+		{"Newcomer", 8, 64},
+		{"State", 12, 72},
+		{"Reason", 12, 84},
+		{"Change", 8, 96},
+		{"MeasuredNS", 8, 104},
+		{"RunnerUpNS", 8, 112},
+		{"JudgedPairs", 4, 120},
+		{"Pairs", 4, 124},
+		{"FallBacks", 8, 128},
+		{"DecidedNS", 8, 136},
+		{"Messages", 8, 144},
+		{"NewcomerMessages", 8, 152},
+		{"Bytes", 8, 160},
 	}},
 	"RawTraceFile": {256, []placement{
 		{"Magic", 8, 0},

@@ -28,6 +28,10 @@ var layoutTypes = map[string]reflect.Type{
 	"RawReuse":        reflect.TypeFor[RawReuse](),
 	"RawEvent":        reflect.TypeFor[RawEvent](),
 	"RawTraceFile":    reflect.TypeFor[RawTraceFile](),
+
+	"RawAct":         reflect.TypeFor[RawAct](),
+	"RawActCount":    reflect.TypeFor[RawActCount](),
+	"RawActDecision": reflect.TypeFor[RawActDecision](),
 }
 
 // TestLayout compares the places that the spec gives with those that the

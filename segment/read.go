@@ -55,6 +55,7 @@ func ReadOpen(name string, f *os.File, kinds ...uint32) (*Segment, error) {
 	s.settle(f, origin)
 	s.settleMoved(f)
 	s.settlePair(f)
+	s.settleAct(f, origin)
 	s.ReadNS = monotonicNS()
 	s.Owner = info.Sys().(*syscall.Stat_t).Uid
 	s.Alive = Alive(&s.Header)

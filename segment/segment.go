@@ -51,6 +51,10 @@ var entryBytes = map[uint32]uintptr{
 	SectionKindBuffers:        unsafe.Sizeof(RawBuffer{}),
 	SectionKindReuse:          unsafe.Sizeof(RawReuse{}),
 	SectionKindEvents:         unsafe.Sizeof(RawEvent{}),
+
+	SectionKindAct:          unsafe.Sizeof(RawAct{}),
+	SectionKindActCounts:    unsafe.Sizeof(RawActCount{}),
+	SectionKindActDecisions: unsafe.Sizeof(RawActDecision{}),
 }
 
 // Parse reads a segment from data, which may be any bytes; name goes into
@@ -161,7 +165,7 @@ func (s *Segment) warn() {
 
 // kindName names a kind of section in messages.
 func kindName(kind uint32) string {
-	names := [...]string{"", "threads", "call sites", "functions", "peers", "communicator totals", "datatype totals", "communicators", "datatypes", "modules", "stacks", "phases", "arrivals", "arrival classes", "buffers", "buffer reuse", "events"}
+	names := [...]string{"", "threads", "call sites", "functions", "peers", "communicator totals", "datatype totals", "communicators", "datatypes", "modules", "stacks", "phases", "arrivals", "arrival classes", "buffers", "buffer reuse", "events", "act mode", "act counts", "act decisions"}
 	if kind > 0 && int(kind) < len(names) {
 		return names[kind]
 	}

@@ -18,7 +18,6 @@
 #include "../gen/types.gen.h"
 #include "../include/act.h"
 #include "../include/engine.h"
-#include "ledger.h"
 #include "policy.h"
 #include "table.h"
 
@@ -43,7 +42,7 @@ struct mt_act {
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
     bool verify_stops;    /* the job, after a message that arrived wrong */
     uint32_t wrong_said;  /* one has arrived */
-    struct mt_act_left left;
+    struct mt_left_counts left; /* to the MPI library; atomic */
     struct mt_act_table comms, types, requests, messages;
 };
 extern struct mt_act mt_act;
@@ -183,8 +182,8 @@ bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m
  * left to the library. */
 bool mt_act_ours(const struct mt_act_comm *comm, const struct mt_act_message *m,
                  enum mt_act_use use, struct mt_act_type **type_p);
-/* A communicator was left to the library. */
-void mt_act_comm_left(MT_Comm made, enum mt_act_left_reason why);
+/* A communicator was left to the library, for a reason of mt_act.left. */
+void mt_act_comm_left(MT_Comm made, uint64_t *reason);
 /* Start, after a check. An MPI error class: nothing was started, and the type is
  * given back. */
 int mt_act_send(struct mt_act_operation *operation, struct mt_act_comm *comm,
@@ -328,6 +327,26 @@ int mt_act_buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
 bool mt_act_buffered_sweep(void);
 
 /* ---- the stand-ins, file by file ---- */
+
+/* Defines a function, and its large-count form, that makes a request for a message:
+ * by make, which returns false if the message is the library's. */
+#define MT_ACT_REQUEST_(make, name, constant, count_type, native, kind, mode) \
+    static int name(constant void *buffer, count_type count,                 \
+                    MT_Datatype datatype, int rank, int tag, MT_Comm comm,   \
+                    MT_Request *request)                                     \
+    {                                                                        \
+        struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
+                                   tag};                                     \
+        int rc;                                                              \
+        return make(kind, mode, &m, comm, request, &rc)                      \
+                   ? rc                                                      \
+                   : native(buffer, count, datatype, rank, tag, comm,        \
+                            request);                                        \
+    }
+#define MT_ACT_REQUESTS(make, name, constant, kind, mode)                    \
+    MT_ACT_REQUEST_(make, name, constant, int, MT_PMPI(name), kind, mode)    \
+    MT_ACT_REQUEST_(make, name##_c, constant, MT_Count, MT_PMPI_c(name),     \
+                    kind, mode)
 
 void mt_act_comm_functions(struct mt_act_functions *functions);
 void mt_act_type_functions(struct mt_act_functions *functions);

@@ -123,10 +123,20 @@ const char *mt_act_cache_off(void)
     return cache.service == NULL ? cache.why : NULL;
 }
 
-void mt_act_cache_count(struct mt_regservice_figures *figures_p)
+void mt_act_cache_count(struct mt_cache_counts *counts_p)
 {
-    *figures_p = (struct mt_regservice_figures){0};
+    struct mt_regservice_figures f = {0};
     if (cache.service != NULL) {
-        mt_regservice_count(cache.service, figures_p);
+        mt_regservice_count(cache.service, &f);
     }
+    *counts_p = (struct mt_cache_counts){
+        .cache_hits = f.hits,
+        .cache_misses = f.misses,
+        .cache_registrations = f.registrations,
+        .cache_merges = f.merges,
+        .cache_evictions = f.evictions,
+        .cache_invalidations = f.invalidations,
+        .cache_refused = f.refused,
+        .cache_pinned_bytes = f.pinned_bytes,
+    };
 }

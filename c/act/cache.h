@@ -5,6 +5,7 @@
 #define MPITRACE_ACT_CACHE_H
 
 #include "../include/act.h"
+#include "../include/counts.gen.h"
 #include "../regservice/service.h"
 #include "policy.h"
 
@@ -20,6 +21,6 @@ void mt_act_cache_close(struct mt_engine *engine);
 /* Why there is none; NULL: there is one. */
 const char *mt_act_cache_off(void);
 /* Zeros without one. */
-void mt_act_cache_count(struct mt_regservice_figures *figures_p);
+void mt_act_cache_count(struct mt_cache_counts *counts_p);
 
 #endif

@@ -154,7 +154,7 @@ void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
         return;
     }
     if (mt_act_comm_find(parent) == NULL) {
-        mt_act_comm_left(made, MT_ACT_LEFT_PARENT);
+        mt_act_comm_left(made, &mt_act.left.communicators_of_library);
         return;
     }
     struct mt_act_comm *comm = comm_new(made);
@@ -179,7 +179,7 @@ void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
         }
     }
     if (verdict != MT_ACT_AGREED) {
-        mt_act_comm_left(made, MT_ACT_LEFT_MEMORY);
+        mt_act_comm_left(made, &mt_act.left.communicators_without_memory);
         if (comm != NULL) {
             comm_delete(comm);
         }

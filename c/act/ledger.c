@@ -6,19 +6,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "cache.h"
-
-enum { MT_ACT_DECISIONS = 160 }; /* more than there are sizes and contexts */
-
-struct mt_act_ledger_count {
-    const char *name;
-    uint64_t value;
-};
 
 /* UINT64_MAX if there is no limit. */
 static uint64_t limit_of(__rlimit_resource_t resource)
@@ -61,160 +55,58 @@ static void put_lines(FILE *file, const char *text)
     fprintf(file, "\n  ]");
 }
 
-static void put_numbers(FILE *file, const struct mt_act_ledger_count *counts,
-                        size_t n)
+/* The counts from..to; those that are 0 only if all are wanted. */
+static void put_counts(FILE *file, const struct mt_act_counts *counts,
+                       uint32_t from, uint32_t to, bool all)
 {
+    const uint64_t *value = (const uint64_t *)counts;
+    const char *between = "";
     fprintf(file, "{");
-    for (size_t i = 0; i < n; i++) {
-        fprintf(file, "%s\n    \"%s\": %" PRIu64, i > 0 ? "," : "",
-                counts[i].name, counts[i].value);
+    for (uint32_t i = from; i < to; i++) {
+        if (all || value[i] > 0) {
+            fprintf(file, "%s\n    \"%s\": %" PRIu64, between,
+                    mt_act_count_names[i], value[i]);
+            between = ",";
+        }
     }
     fprintf(file, "\n  }");
 }
 
-static void put_counts(FILE *file, const struct mt_engine_counts *c)
-{
-    struct mt_regservice_figures f;
-    mt_act_cache_count(&f);
-    const struct mt_act_ledger_count counts[] = {
-        {"eager_messages", c->eager_messages},
-        {"eager_bytes", c->eager_bytes},
-        {"ring_messages", c->ring_messages},
-        {"rendezvous_messages", c->rendezvous_messages},
-        {"rendezvous_bytes", c->rendezvous_bytes},
-        {"read_messages", c->read_messages},
-        {"read_bytes", c->read_bytes},
-        {"written_messages", c->written_messages},
-        {"written_bytes", c->written_bytes},
-        {"fragment_messages", c->fragment_messages},
-        {"fragment_bytes", c->fragment_bytes},
-        {"unexpected_messages", c->unexpected_messages},
-        {"unexpected_bytes", c->unexpected_bytes},
-        {"copied_bytes", c->copied_bytes},
-        {"packed_bytes", c->packed_bytes},
-        {"credit_stalls", c->credit_stalls},
-        {"rtr_sent", c->rtr_sent},
-        {"rtr_used", c->rtr_used},
-        {"rtr_crossed", c->rtr_crossed},
-        {"rtr_mispredicted", c->rtr_mispredicted},
-        {"rtr_revoked", c->rtr_revoked},
-        {"rtr_suspended", c->rtr_suspended},
-        {"rtr_resumed", c->rtr_resumed},
-        {"rtr_extra_bytes", c->rtr_extra_bytes},
-        {"registrations", c->registrations},
-        {"registrations_refused", c->registrations_refused},
-        {"cache_hits", f.hits},
-        {"cache_misses", f.misses},
-        {"cache_registrations", f.registrations},
-        {"cache_merges", f.merges},
-        {"cache_evictions", f.evictions},
-        {"cache_invalidations", f.invalidations},
-        {"cache_refused", f.refused},
-        {"cache_pinned_bytes", f.pinned_bytes},
-        {"fall_backs", c->fall_backs},
-        {"verified_messages", c->verified_messages},
-        {"verified_bytes", c->verified_bytes},
-        {"wrong_messages", c->wrong_messages},
-        {"quarantined_paths", c->shunned},
-    };
-    put_numbers(file, counts, sizeof(counts) / sizeof(counts[0]));
-}
-
-/* Of what is 0 nothing is said. */
-static void put_left(FILE *file, const struct mt_act_left *left)
-{
-    const struct mt_act_ledger_count counts[] = {
-        {"communicators_of_library", left->communicators[MT_ACT_LEFT_PARENT]},
-        {"intercommunicators",
-         left->communicators[MT_ACT_LEFT_INTERCOMMUNICATOR]},
-        {"communicators_of_processes",
-         left->communicators[MT_ACT_LEFT_PROCESSES]},
-        {"communicators_of_sessions",
-         left->communicators[MT_ACT_LEFT_SESSION]},
-        {"communicators_by_idup", left->communicators[MT_ACT_LEFT_IDUP]},
-        {"communicators_without_memory",
-         left->communicators[MT_ACT_LEFT_MEMORY]},
-        {"messages_of_communicators",
-         left->messages[MT_ACT_LEFT_COMMUNICATOR]},
-        {"bytes_of_communicators", left->bytes},
-        {"messages_by_arguments", left->messages[MT_ACT_LEFT_ARGUMENTS]},
-    };
-    struct mt_act_ledger_count some[sizeof(counts) / sizeof(counts[0])];
-    size_t n = 0;
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        if (counts[i].value > 0) {
-            some[n++] = counts[i];
-        }
-    }
-    put_numbers(file, some, n);
-}
-
 /* ---- decisions ---- */
 
-static const char *way_name(enum mt_engine_rendezvous way)
+static void put_decision(FILE *file, const struct mt_seg_act_decision *d)
 {
-    return way == MT_ENGINE_RPUT ? "write" : "read";
-}
-
-static void put_context(FILE *file, uint32_t id)
-{
-    switch (id) {
-    case 0:
-        fprintf(file, "\"MPI_COMM_WORLD\"");
-        break;
-    case 1:
-        fprintf(file, "\"MPI_COMM_SELF\"");
-        break;
-    case UINT32_MAX:
-        fprintf(file, "\"others\"");
-        break;
-    default: /* the same on all of its members */
-        fprintf(file, "\"communicator %u\"", id);
-        break;
-    }
-}
-
-static void put_decision(FILE *file, const struct mt_engine_decision *d)
-{
-    bool newcomer = d->chosen == d->newcomer;
-    fprintf(file, "{\"communicator\": ");
-    put_context(file, d->context);
     fprintf(file,
-            ", \"from\": %" PRIu64 ", \"to\": %" PRIu64
+            "{\"communicator\": \"%s\", \"from\": %" PRIu64
+            ", \"to\": %" PRIu64
             ", \"chosen\": \"%s\", \"runner_up\": \"%s\", "
             "\"newcomer\": \"%s\", \"state\": \"%s\", \"reason\": \"%s\", "
             "\"change\": %.6g, \"judged_pairs\": %u, \"pairs\": %u, "
-            "\"fall_backs\": %u, \"measured_ns\": %.6g, "
+            "\"fall_backs\": %" PRIu64 ", \"measured_ns\": %.6g, "
             "\"runner_up_ns\": %.6g, \"decided_ns\": %" PRIu64
             ", \"messages\": %" PRIu64 ", \"newcomer_messages\": %" PRIu64
             ", \"bytes\": %" PRIu64 "}",
-            d->from, d->to, way_name(d->chosen),
-            way_name(newcomer ? d->known : d->newcomer), way_name(d->newcomer),
-            d->state, d->reason, d->change, d->judged, d->pairs, d->fall_backs,
-            newcomer ? d->newcomer_ns : d->known_ns,
-            newcomer ? d->known_ns : d->newcomer_ns, d->decided_ns,
-            d->messages[0] + d->messages[1], d->messages[1],
-            d->bytes[0] + d->bytes[1]);
+            d->communicator, d->from, d->to, d->chosen, d->runner_up,
+            d->newcomer, d->state, d->reason, d->change, d->judged_pairs,
+            d->pairs, d->fall_backs, d->measured_ns, d->runner_up_ns,
+            d->decided_ns, d->messages, d->newcomer_messages, d->bytes);
 }
 
-static void put_decisions(FILE *file, const struct mt_engine *engine)
+static void put_decisions(FILE *file, const struct mt_act_figures *f)
 {
-    struct mt_engine_decision d[MT_ACT_DECISIONS];
-    uint32_t n = mt_engine_decisions(engine, d, MT_ACT_DECISIONS);
     fprintf(file, "[");
-    for (uint32_t i = 0; i < n && i < MT_ACT_DECISIONS; i++) {
+    for (uint32_t i = 0; i < f->decisions; i++) {
         fprintf(file, "%s\n    ", i > 0 ? "," : "");
-        put_decision(file, &d[i]);
+        put_decision(file, &f->decision[i]);
     }
-    fprintf(file, "%s]", n > 0 ? "\n  " : "");
+    fprintf(file, "%s]", f->decisions > 0 ? "\n  " : "");
 }
 
 static void put_ledger(FILE *file, const struct mt_act_host *host,
-                       const struct mt_engine *engine,
-                       const struct mt_act_left *left)
+                       const struct mt_act_figures *f)
 {
-    struct mt_engine_counts counts;
-    mt_engine_count(engine, &counts);
+    const uint32_t left =
+        offsetof(struct mt_act_counts, left) / sizeof(uint64_t);
     uint64_t locked = limit_of(RLIMIT_MEMLOCK);
     fprintf(file, "{\n  \"schema\": 1,\n  \"world\": ");
     put_string(file, host->world, strlen(host->world));
@@ -229,11 +121,11 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
         put_string(file, mt_act_cache_off(), strlen(mt_act_cache_off()));
     }
     fprintf(file, ",\n  \"counts\": ");
-    put_counts(file, &counts);
+    put_counts(file, &f->counts, 0, left, true);
     fprintf(file, ",\n  \"left\": ");
-    put_left(file, left);
+    put_counts(file, &f->counts, left, MPITRACE_COUNTS, false);
     fprintf(file, ",\n  \"decisions\": ");
-    put_decisions(file, engine);
+    put_decisions(file, f);
     fprintf(file, "\n}\n");
 }
 
@@ -280,8 +172,7 @@ static int write_file(const char *directory, const char *name,
 }
 
 void mt_act_ledger_write(const struct mt_act_host *host,
-                         const struct mt_engine *engine,
-                         const struct mt_act_left *left)
+                         const struct mt_act_figures *figures)
 {
     const char *directory = getenv("MPITRACE_OUTPUT");
     char name[NAME_MAX], line[512], *text = NULL;
@@ -293,7 +184,7 @@ void mt_act_ledger_write(const struct mt_act_host *host,
     FILE *memory = open_memstream(&text, &n);
     int error = ENOMEM;
     if (memory != NULL) {
-        put_ledger(memory, host, engine, left);
+        put_ledger(memory, host, figures);
         if (fclose(memory) == 0) {
             error = write_file(directory, name, text, n);
         }

@@ -16,24 +16,25 @@ bool mt_act_ours(const struct mt_act_comm *comm, const struct mt_act_message *m,
         return false;
     }
     if (comm != NULL) {
-        add(&mt_act.left.messages[MT_ACT_LEFT_ARGUMENTS], 1);
+        add(&mt_act.left.messages_by_arguments, 1);
         return false;
     }
     struct mt_act_type *type = mt_act_type_find(m->datatype);
-    add(&mt_act.left.messages[MT_ACT_LEFT_COMMUNICATOR], 1);
+    add(&mt_act.left.messages_of_communicators, 1);
     if (type != NULL) {
         if (m->count > 0) {
-            add(&mt_act.left.bytes, (uint64_t)m->count * type->layout.size);
+            add(&mt_act.left.bytes_of_communicators,
+                (uint64_t)m->count * type->layout.size);
         }
         mt_act_type_put(type);
     }
     return false;
 }
 
-void mt_act_comm_left(MT_Comm made, enum mt_act_left_reason why)
+void mt_act_comm_left(MT_Comm made, uint64_t *reason)
 {
     if (made != MT_COMM_NULL) {
-        add(&mt_act.left.communicators[why], 1);
+        add(reason, 1);
     }
 }
 
@@ -44,36 +45,37 @@ void mt_act_comm_left(MT_Comm made, enum mt_act_left_reason why)
     {                                                                        \
         int rc = MT_PMPI(name) arguments;                                    \
         if (rc == MT_SUCCESS) {                                              \
-            mt_act_comm_left(*made, MT_ACT_LEFT_##why);                      \
+            mt_act_comm_left(*made, &mt_act.left.why);                      \
         }                                                                    \
         return rc;                                                           \
     }
 
-MT_LEAVES(Intercomm_create, INTERCOMMUNICATOR,
+MT_LEAVES(Intercomm_create, intercommunicators,
           (MT_Comm local, int leader, MT_Comm peer, int remote, int tag,
            MT_Comm *made),
           (local, leader, peer, remote, tag, made))
-MT_LEAVES(Intercomm_merge, INTERCOMMUNICATOR,
+MT_LEAVES(Intercomm_merge, intercommunicators,
           (MT_Comm inter, int high, MT_Comm *made), (inter, high, made))
-MT_LEAVES(Comm_spawn, PROCESSES,
+MT_LEAVES(Comm_spawn, communicators_of_processes,
           (const char *command, char **argv, int n, MT_Info info, int root,
            MT_Comm comm, MT_Comm *made, int *errors),
           (command, argv, n, info, root, comm, made, errors))
-MT_LEAVES(Comm_spawn_multiple, PROCESSES,
+MT_LEAVES(Comm_spawn_multiple, communicators_of_processes,
           (int count, char **commands, char ***argv, const int *n,
            const MT_Info *infos, int root, MT_Comm comm, MT_Comm *made,
            int *errors),
           (count, commands, argv, n, infos, root, comm, made, errors))
-MT_LEAVES(Comm_accept, PROCESSES,
+MT_LEAVES(Comm_accept, communicators_of_processes,
           (const char *port, MT_Info info, int root, MT_Comm comm,
            MT_Comm *made),
           (port, info, root, comm, made))
-MT_LEAVES(Comm_connect, PROCESSES,
+MT_LEAVES(Comm_connect, communicators_of_processes,
           (const char *port, MT_Info info, int root, MT_Comm comm,
            MT_Comm *made),
           (port, info, root, comm, made))
-MT_LEAVES(Comm_join, PROCESSES, (int fd, MT_Comm *made), (fd, made))
-MT_LEAVES(Comm_create_from_group, SESSION,
+MT_LEAVES(Comm_join, communicators_of_processes, (int fd, MT_Comm *made),
+          (fd, made))
+MT_LEAVES(Comm_create_from_group, communicators_of_sessions,
           (MT_Group group, const char *tag, MT_Info info,
            MT_Errhandler handler, MT_Comm *made),
           (group, tag, info, handler, made))
@@ -83,7 +85,7 @@ MT_LEAVES(Comm_create_from_group, SESSION,
 static int Comm_idup(MT_Comm comm, MT_Comm *made, MT_Request *request)
 {
     int rc = MT_PMPI(Comm_idup)(comm, made, request);
-    add(&mt_act.left.communicators[MT_ACT_LEFT_IDUP], rc == MT_SUCCESS);
+    add(&mt_act.left.communicators_by_idup, rc == MT_SUCCESS);
     return rc;
 }
 
@@ -91,7 +93,7 @@ static int Comm_idup_with_info(MT_Comm comm, MT_Info info, MT_Comm *made,
                                MT_Request *request)
 {
     int rc = MT_PMPI(Comm_idup_with_info)(comm, info, made, request);
-    add(&mt_act.left.communicators[MT_ACT_LEFT_IDUP], rc == MT_SUCCESS);
+    add(&mt_act.left.communicators_by_idup, rc == MT_SUCCESS);
     return rc;
 }
 

@@ -53,28 +53,11 @@ static bool begin(enum mt_act_kind kind, enum mt_engine_mode mode,
     return true;
 }
 
-#define MT_ISEND(name, constant, count_type, native, kind, mode)             \
-    static int name(constant void *buffer, count_type count,                 \
-                    MT_Datatype datatype, int rank, int tag, MT_Comm comm,   \
-                    MT_Request *request)                                     \
-    {                                                                        \
-        struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
-                                   tag};                                     \
-        int rc;                                                              \
-        return begin(kind, mode, &m, comm, request, &rc)                     \
-                   ? rc                                                      \
-                   : native(buffer, count, datatype, rank, tag, comm,        \
-                            request);                                        \
-    }
-#define MT_ISEND_BOTH(name, constant, kind, mode)                            \
-    MT_ISEND(name, constant, int, MT_PMPI(name), kind, mode)                 \
-    MT_ISEND(name##_c, constant, MT_Count, MT_PMPI_c(name), kind, mode)
-
-MT_ISEND_BOTH(Isend, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ISEND_BOTH(Irsend, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ISEND_BOTH(Issend, const, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
-MT_ISEND_BOTH(Ibsend, const, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
-MT_ISEND_BOTH(Irecv, , MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Isend, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Irsend, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Issend, const, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
+MT_ACT_REQUESTS(begin, Ibsend, const, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Irecv, , MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
 
 void mt_act_nonblocking_functions(struct mt_act_functions *functions)
 {

@@ -28,28 +28,11 @@ static bool prepare(enum mt_act_kind kind, enum mt_engine_mode mode,
     return true;
 }
 
-#define MT_INIT(name, constant, count_type, native, kind, mode)              \
-    static int name(constant void *buffer, count_type count,                 \
-                    MT_Datatype datatype, int rank, int tag, MT_Comm comm,   \
-                    MT_Request *request)                                     \
-    {                                                                        \
-        struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
-                                   tag};                                     \
-        int rc;                                                              \
-        return prepare(kind, mode, &m, comm, request, &rc)                   \
-                   ? rc                                                      \
-                   : native(buffer, count, datatype, rank, tag, comm,        \
-                            request);                                        \
-    }
-#define MT_INIT_BOTH(name, constant, kind, mode)                             \
-    MT_INIT(name, constant, int, MT_PMPI(name), kind, mode)                  \
-    MT_INIT(name##_c, constant, MT_Count, MT_PMPI_c(name), kind, mode)
-
-MT_INIT_BOTH(Send_init, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_INIT_BOTH(Rsend_init, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_INIT_BOTH(Ssend_init, const, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
-MT_INIT_BOTH(Bsend_init, const, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
-MT_INIT_BOTH(Recv_init, , MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Send_init, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Rsend_init, const, MT_ACT_SEND, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Ssend_init, const, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
+MT_ACT_REQUESTS(prepare, Bsend_init, const, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Recv_init, , MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
 
 static int Start(MT_Request *handle)
 {

@@ -213,6 +213,7 @@ static enum mt_status open_engine(void)
         .choose = policy.choose,
         .verify_every = policy.verify_every,
         .thread = true,
+        .watch = mt_act_figures_watch,
         .say = say};
     return mt_engine_open(&options, &mt_act.engine);
 }
@@ -328,7 +329,7 @@ static void end(void)
     mt_act_probe_end();
     mt_act_requests_end();
     mt_act_comm_end();
-    mt_act_ledger_write(mt_act.host, mt_act.engine, &mt_act.left);
+    mt_act_ledger_write(mt_act.host, mt_act_figures_close(mt_act.engine));
     if (idle) {
         mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);
@@ -422,6 +423,7 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     struct mt_act_policy policy;
     mt_act_policy_read(host->policy, &policy);
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
+    mt_act_figures_open(&host->live, &mt_act.left);
     pthread_atfork(NULL, NULL, child);
     list_functions(functions_p);
     return MT_OK;

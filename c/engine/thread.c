@@ -9,8 +9,8 @@
  *            it polls until nothing comes any more, before it waits again, so
  *            that many messages make one event (Sur and others, PPoPP 2006).
  *
- * Where a device has no events it naps instead of waiting. It touches the
- * engine only, says nothing and never spins. */
+ * Where a device has no events it naps instead of waiting. It says nothing, never
+ * spins, and touches the engine only, but for whoever watches. */
 #include "inside.h"
 
 #include <errno.h>
@@ -27,6 +27,7 @@ enum {
     MT_IDLE_NAPS = 20,      /* after which it sleeps */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
+    MT_WATCH_NS = 100000000,
 };
 
 void mt_engine_wake(struct mt_engine *engine)
@@ -141,13 +142,24 @@ static void mt_thread_serve(struct mt_engine *engine)
     mt_engine_unlock(engine);
 }
 
+static void mt_thread_watched(struct mt_engine *engine, uint64_t *last_ns)
+{
+    uint64_t now = engine->o.watch != NULL ? mt_engine_now_ns() : 0;
+    if (now - *last_ns >= MT_WATCH_NS) {
+        *last_ns = now;
+        engine->o.watch(engine->o.user, engine);
+    }
+}
+
 static void *mt_thread_main(void *argument)
 {
     struct mt_engine *engine = argument;
+    uint64_t watched_ns = 0;
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
     uint32_t rounds = 0, idle = 0;
     bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
+        mt_thread_watched(engine, &watched_ns);
         if (naps) {
             nanosleep(&nap, NULL);
         }

@@ -52,7 +52,7 @@ bool mt_verify_shun(struct mt_engine_peer *peer, uint64_t way)
         return false;
     }
     if (way != MT_ENGINE_FRAGMENTS) { /* which is what remains */
-        peer->engine->counts.shunned +=
+        peer->engine->counts.quarantined_paths +=
             !mt_verify_shuns(peer, (enum mt_engine_way)way);
         peer->shunned |= 1U << way;
     }

@@ -9,10 +9,21 @@
 
 #include "base.h"
 #include "calls.gen.h"
+#include "segment.gen.h"
 #include "status.h"
 
 /* Changes whenever a struct of this file does. */
-enum { MT_ACT_VERSION = 3 };
+enum { MT_ACT_VERSION = 4 };
+
+/* Where the runtime shows what it counts while the job runs: rows of the segment,
+ * which only one thread at a time writes. decisions NULL: the segment had no room,
+ * and nothing is shown. */
+struct mt_act_live {
+    struct mt_seg_act *act; /* sequence is the runtime's, all else the shim's */
+    struct mt_seg_act_count *counts; /* MPITRACE_COUNTS */
+    struct mt_seg_act_decision *decisions; /* MPITRACE_ACT_DECISIONS */
+    struct mt_seg_section *counts_section, *decisions_section;
+};
 
 /* What the shim tells. Valid until the process ends. */
 struct mt_act_host {
@@ -32,6 +43,7 @@ struct mt_act_host {
     const char *(*call)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;
+    struct mt_act_live live;
     /* A fault script for the device (docs/fabric-faults.md); NULL: none. */
     const char *faults;
 };

@@ -20,6 +20,7 @@
 #define MPITRACE_ENGINE_H
 
 #include "base.h"
+#include "counts.gen.h"
 #include "fabric.h"
 #include "status.h"
 
@@ -112,6 +113,9 @@ struct mt_engine_options {
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;
+    /* Called by this thread about ten times a second, without the engine's lock;
+     * the first time perhaps before mt_engine_open returns. NULL: it is not. */
+    void (*watch)(void *user, const struct mt_engine *engine);
     void (*say)(void *user, const char *text);
     void *user;
 };
@@ -220,36 +224,9 @@ bool mt_engine_spin(struct mt_engine *engine);
  * sender may wait for them to be matched. */
 uint32_t mt_engine_obligations(const struct mt_engine *engine);
 
-struct mt_engine_counts {
-    uint64_t eager_messages, eager_bytes;
-    uint64_t ring_messages; /* of these, written into a ring */
-    uint64_t rendezvous_messages, rendezvous_bytes;
-    uint64_t read_messages, read_bytes; /* of these, by way */
-    uint64_t written_messages, written_bytes;
-    uint64_t fragment_messages, fragment_bytes;
-    uint64_t unexpected_messages, unexpected_bytes; /* at arrival */
-    uint64_t copied_bytes; /* by the engine, the provider's copies not counted */
-    uint64_t packed_bytes; /* of these, into or out of packed copies */
-    uint64_t credit_stalls; /* sends that had to wait for credits */
-    /* RTRs of this process; sent = used + crossed + mispredicted + revoked,
-     * but for those under way, and of peers that ended */
-    uint64_t rtr_sent, rtr_used;
-    uint64_t rtr_crossed;      /* by an RTS */
-    uint64_t rtr_mispredicted; /* the message was eager, or too long */
-    uint64_t rtr_revoked;      /* the receive was cancelled */
-    uint64_t rtr_suspended, rtr_resumed; /* times that an envelope was */
-    uint64_t rtr_extra_bytes; /* of messages that would not have been sent
-                               * without RTRs: those not used, and what takes
-                               * them back */
-    uint64_t registrations; /* of payload, for one message each */
-    uint64_t registrations_refused; /* these went in fragments */
-    uint64_t fall_backs; /* from a way that had been shown to be faster */
-    uint64_t verified_messages, verified_bytes; /* received */
-    uint64_t wrong_messages;                    /* of these */
-    uint64_t shunned; /* ways to a peer that are not used any more */
-    uint64_t thread_rounds; /* of progress, by the thread, that did something */
-    uint64_t thread_events; /* of the device that it waited for */
-};
+/* struct mt_engine_counts is of spec/act.json. rtr_sent = rtr_used + rtr_crossed +
+ * rtr_mispredicted + rtr_revoked, but for those under way, and of peers that
+ * ended. */
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p);
 

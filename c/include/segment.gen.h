@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #define MPITRACE_SEGMENT_MAJOR 4
-#define MPITRACE_SEGMENT_MINOR 0
-#define MPITRACE_LAYOUT_HASH UINT64_C(0x7c132d780aa2f437)
+#define MPITRACE_SEGMENT_MINOR 1
+#define MPITRACE_LAYOUT_HASH UINT64_C(0x794467a014433697)
 
 /* allocated when a segment is made */
 #define MPITRACE_SEGMENT_BYTES_DEFAULT (262144)
@@ -25,6 +25,8 @@
 #define MPITRACE_DISTANCE_BINS (32)
 /* return addresses kept of one call stack */
 #define MPITRACE_STACK_FRAMES (16)
+/* rows of ACT_DECISIONS at most: what the engine distinguishes */
+#define MPITRACE_ACT_DECISIONS (128)
 /* world rank of the row that holds all peers beyond the table */
 #define MPITRACE_PEER_OTHER (-1)
 /* world rank of the row of peers outside MPI_COMM_WORLD (spawned, connected, joined) */
@@ -49,6 +51,15 @@ enum mt_section_kind {
     MPITRACE_SECTION_KIND_BUFFERS = 14, /* struct buffer, per shard */
     MPITRACE_SECTION_KIND_REUSE = 15, /* struct reuse, per shard; entry i belongs to path i */
     MPITRACE_SECTION_KIND_EVENTS = 16, /* struct event, per shard: what is not yet in the trace file; only with --trace */
+    MPITRACE_SECTION_KIND_ACT = 17, /* struct act, of the process, one entry; this and the two after it only in a job that was to act */
+    MPITRACE_SECTION_KIND_ACT_COUNTS = 18, /* struct act_count, of the process */
+    MPITRACE_SECTION_KIND_ACT_DECISIONS = 19, /* struct act_decision, of the process */
+};
+
+enum mt_act_state {
+    MPITRACE_ACT_STATE_STARTING = 0, /* not decided yet */
+    MPITRACE_ACT_STATE_ACTS = 1, /* messages are carried */
+    MPITRACE_ACT_STATE_OBSERVES = 2, /* they are not; reason says why, where the process knows */
 };
 
 enum mt_path {
@@ -627,6 +638,71 @@ _Static_assert(offsetof(struct mt_seg_event, comm_id) == 40, "event.comm_id");
 _Static_assert(offsetof(struct mt_seg_event, bytes) == 48, "event.bytes");
 _Static_assert(offsetof(struct mt_seg_event, peer) == 56, "event.peer");
 _Static_assert(offsetof(struct mt_seg_event, tag) == 60, "event.tag");
+
+/* Whether the process carries messages itself. What it counts is copied into ACT_COUNTS and ACT_DECISIONS some times a second. */
+struct mt_seg_act {
+    uint32_t state; /* enum act_state */
+    uint32_t sequence; /* odd while rows of ACT_COUNTS and ACT_DECISIONS are being written; they belong together if it is even and the same before and after reading */
+    char policy[40]; /* hash of the policy */
+    char reason[256]; /* why it only observes; empty: mpitrace run has said it */
+    uint64_t reserved0[2]; /* 0 */
+};
+_Static_assert(sizeof(struct mt_seg_act) == 320, "act");
+_Static_assert(offsetof(struct mt_seg_act, state) == 0, "act.state");
+_Static_assert(offsetof(struct mt_seg_act, sequence) == 4, "act.sequence");
+_Static_assert(offsetof(struct mt_seg_act, policy) == 8, "act.policy");
+_Static_assert(offsetof(struct mt_seg_act, reason) == 48, "act.reason");
+_Static_assert(offsetof(struct mt_seg_act, reserved0) == 304, "act.reserved0");
+
+/* A figure of spec/act.json, of the process. */
+struct mt_seg_act_count {
+    char name[40]; /* which */
+    uint64_t value; /* since the beginning */
+};
+_Static_assert(sizeof(struct mt_seg_act_count) == 48, "act_count");
+_Static_assert(offsetof(struct mt_seg_act_count, name) == 0, "act_count.name");
+_Static_assert(offsetof(struct mt_seg_act_count, value) == 40, "act_count.value");
+
+/* What was tried for the messages of a communicator and size (docs/act.md). */
+struct mt_seg_act_decision {
+    char communicator[32]; /* MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others */
+    uint64_t from; /* payload, at least */
+    uint64_t to; /* payload, less than; 0: no limit */
+    char chosen[8]; /* protocol that is taken: read or write */
+    char runner_up[8]; /* the other one */
+    char newcomer[8]; /* which of them was tried against what was known */
+    char state[12]; /* trying, kept or retreated */
+    char reason[12]; /* of the latest decision: open, faster, slower, no-loss or no-gain */
+    double change; /* the newcomer's time over the other's less 1, median of judged_pairs of epochs */
+    double measured_ns; /* of a message, by what is chosen: mean of the latest trial; 0: none */
+    double runner_up_ns; /* the same, by the other */
+    uint32_t judged_pairs; /* see change */
+    uint32_t pairs; /* of epochs, in all trials */
+    uint64_t fall_backs; /* from a newcomer that had been kept */
+    uint64_t decided_ns; /* latest decision, since the engine was opened; 0: not decided yet */
+    uint64_t messages; /* sent */
+    uint64_t newcomer_messages; /* of these, by the newcomer */
+    uint64_t bytes; /* payload of all */
+};
+_Static_assert(sizeof(struct mt_seg_act_decision) == 168, "act_decision");
+_Static_assert(offsetof(struct mt_seg_act_decision, communicator) == 0, "act_decision.communicator");
+_Static_assert(offsetof(struct mt_seg_act_decision, from) == 32, "act_decision.from");
+_Static_assert(offsetof(struct mt_seg_act_decision, to) == 40, "act_decision.to");
+_Static_assert(offsetof(struct mt_seg_act_decision, chosen) == 48, "act_decision.chosen");
+_Static_assert(offsetof(struct mt_seg_act_decision, runner_up) == 56, "act_decision.runner_up");
+_Static_assert(offsetof(struct mt_seg_act_decision, newcomer) == 64, "act_decision.newcomer");
+_Static_assert(offsetof(struct mt_seg_act_decision, state) == 72, "act_decision.state");
+_Static_assert(offsetof(struct mt_seg_act_decision, reason) == 84, "act_decision.reason");
+_Static_assert(offsetof(struct mt_seg_act_decision, change) == 96, "act_decision.change");
+_Static_assert(offsetof(struct mt_seg_act_decision, measured_ns) == 104, "act_decision.measured_ns");
+_Static_assert(offsetof(struct mt_seg_act_decision, runner_up_ns) == 112, "act_decision.runner_up_ns");
+_Static_assert(offsetof(struct mt_seg_act_decision, judged_pairs) == 120, "act_decision.judged_pairs");
+_Static_assert(offsetof(struct mt_seg_act_decision, pairs) == 124, "act_decision.pairs");
+_Static_assert(offsetof(struct mt_seg_act_decision, fall_backs) == 128, "act_decision.fall_backs");
+_Static_assert(offsetof(struct mt_seg_act_decision, decided_ns) == 136, "act_decision.decided_ns");
+_Static_assert(offsetof(struct mt_seg_act_decision, messages) == 144, "act_decision.messages");
+_Static_assert(offsetof(struct mt_seg_act_decision, newcomer_messages) == 152, "act_decision.newcomer_messages");
+_Static_assert(offsetof(struct mt_seg_act_decision, bytes) == 160, "act_decision.bytes");
 
 /* The first bytes of a trace file; events follow to the end of the file. */
 struct mt_seg_trace_file {

@@ -14,6 +14,7 @@
 
 #include "../gen/tables.h"
 #include "../include/act.h"
+#include "../include/counts.gen.h"
 #include "../probe/call.h"
 #include "../probe/request.h"
 #include "compat.h"
@@ -32,6 +33,7 @@ typedef enum mt_status mt_act_start_fn(const struct mt_act_host *,
 
 static struct mt_act_functions mt_act_functions;
 static struct mt_act_host mt_act_host;
+static struct mt_act_live mt_act_live;
 
 static bool mt_act_why(char *why, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -200,6 +202,55 @@ static const char *mt_act_policy(void)
     return text != NULL ? text : "";
 }
 
+/* ---- in the segment ---- */
+
+static struct mt_seg_section *mt_act_section(uint32_t kind, uint32_t bytes,
+                                             uint32_t capacity, void **rows_p)
+{
+    mt_cold_lock();
+    struct mt_seg_section *s =
+        mt_segment_section(kind, 0, bytes, capacity, rows_p);
+    mt_cold_unlock();
+    return s;
+}
+
+/* Says that the job was to act, with this policy. Without room readers do not
+ * see it. */
+static void mt_act_show(const char *policy)
+{
+    struct mt_act_live *live = &mt_act_live;
+    const char *hash;
+    void *act, *counts, *decisions;
+    struct mt_seg_section *s = mt_act_section(
+        MPITRACE_SECTION_KIND_ACT, sizeof(*live->act), 1, &act);
+    if (s == NULL) {
+        return;
+    }
+    live->act = act;
+    int length = mt_presence_hash(policy, &hash);
+    snprintf(live->act->policy, sizeof(live->act->policy), "%.*s", length, hash);
+    __atomic_store_n(&s->used, 1, __ATOMIC_RELEASE);
+    live->counts_section =
+        mt_act_section(MPITRACE_SECTION_KIND_ACT_COUNTS,
+                       sizeof(*live->counts), MPITRACE_COUNTS, &counts);
+    live->decisions_section = mt_act_section(
+        MPITRACE_SECTION_KIND_ACT_DECISIONS, sizeof(*live->decisions),
+        MPITRACE_ACT_DECISIONS, &decisions);
+    if (live->counts_section != NULL && live->decisions_section != NULL) {
+        live->counts = counts;
+        live->decisions = decisions;
+    }
+}
+
+static void mt_act_decided(uint32_t state, const char *reason)
+{
+    struct mt_seg_act *act = mt_act_live.act;
+    if (act != NULL) {
+        snprintf(act->reason, sizeof(act->reason), "%s", reason);
+        __atomic_store_n(&act->state, state, __ATOMIC_RELEASE);
+    }
+}
+
 /* All ranks have it loaded. */
 static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
 {
@@ -215,6 +266,7 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
         .say = mt_act_say,
         .call = mt_act_call,
         .policy = policy,
+        .live = mt_act_live,
         .faults = mt_process.knobs.act_faults[0] != '\0'
                       ? mt_process.knobs.act_faults
                       : NULL,
@@ -260,21 +312,29 @@ void mt_act_begin(bool spawned)
         }
         return;
     }
+    const char *policy = mt_act_policy();
+    mt_act_show(policy);
     if (spawned) {
-        mt_say_once("spawned processes are only observed");
+        const char *reason = "spawned processes are only observed";
+        mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, reason);
+        mt_say_once("%s", reason);
         return;
     }
-    const char *policy = mt_act_policy();
     switch (mt_act_agree(policy, &start, why)) {
     case MT_PRESENCE_GO:
-        if (!mt_act_run(start, policy, why)) {
+        if (mt_act_run(start, policy, why)) {
+            mt_act_decided(MPITRACE_ACT_STATE_ACTS, "");
+        } else {
+            mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, why);
             mt_say_once("act mode is off, the job is only observed: %s", why);
         }
         break;
     case MT_PRESENCE_ALONE:
+        mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, why);
         mt_say("act mode is off, the job is only observed: %s", why);
         break;
     case MT_PRESENCE_OBSERVE:
+        mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, "");
         break;
     }
 }

@@ -182,8 +182,7 @@ static void mt_line_add(struct mt_line *line, const char *name,
     line->used += (size_t)n < left ? (size_t)n : left - 1;
 }
 
-/* The hash among the lines of the policy. */
-static int mt_presence_hash(const char *policy, const char **hash_p)
+int mt_presence_hash(const char *policy, const char **hash_p)
 {
     const char *at = strstr(policy, "\nhash=");
     *hash_p = at != NULL ? at + 6 : "";

@@ -178,6 +178,8 @@ enum mt_presence {
     MT_PRESENCE_ALONE,   /* no verdict was to be had; why_p says why */
 };
 enum { MT_WHY = 256 }; /* bytes of a reason */
+/* The hash among the lines of a policy, and its length. */
+int mt_presence_hash(const char *policy, const char **hash_p);
 /* Reports this rank, and why it cannot act ("": it can), and waits for all. */
 enum mt_presence mt_presence_report(const char *policy, const char *runtime,
                                     const char *refused, char *why);

@@ -117,6 +117,35 @@ static void run_unexpected(void *argument)
     fix_close();
 }
 
+static uint32_t watched;
+
+static void watch(void *user, const struct mt_engine *engine)
+{
+    struct mt_engine_counts counts;
+    (void)user;
+    mt_engine_count(engine, &counts);
+    __atomic_fetch_add(&watched, 1, __ATOMIC_RELAXED);
+}
+
+/* Nothing happens, and the thread sleeps: whoever watches is called all the same,
+ * and not after the end. */
+static void run_watched(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    o.watch = watch;
+    fix_open(&o);
+    while (__atomic_load_n(&watched, __ATOMIC_RELAXED) < 3) {
+        usleep(1000);
+        if (fix_now_ms() > fix.until_ms) {
+            FAIL("the thread calls nobody while it sleeps");
+        }
+    }
+    fix_close();
+    uint32_t before = __atomic_load_n(&watched, __ATOMIC_RELAXED);
+    usleep(2000);
+    EQ(__atomic_load_n(&watched, __ATOMIC_RELAXED), before);
+}
+
 int main(void)
 {
     static const char *const devices[] = {"shm", "iwarp:lo"};
@@ -137,6 +166,7 @@ int main(void)
                  i / 3 % 3, i % 3);
         right = fix_run(what, 2, run_elsewhere, &o) && right;
         right = fix_run(what, 2, run_unexpected, &o) && right;
+        right = fix_run(what, 2, run_watched, &o) && right;
     }
     return !right;
 }

@@ -29,7 +29,7 @@ static void changed(struct mt_engine_context *c, bool change,
                     enum mt_engine_way want)
 {
     static char out[LONG], in[LONG];
-    uint64_t shunned = counts().shunned;
+    uint64_t shunned = counts().quarantined_paths;
     if (fix.rank == 0) {
         struct mt_engine_request s;
         fill(out, LONG, 3);
@@ -38,7 +38,7 @@ static void changed(struct mt_engine_context *c, bool change,
         fix_barrier();
         finish(&s);
         while (change && want != MT_ENGINE_FRAGMENTS &&
-               counts().shunned == shunned) {
+               counts().quarantined_paths == shunned) {
             fix_turn("the receiver's word");
         }
     } else {
@@ -76,7 +76,7 @@ static void long_ones(struct mt_engine_context *c)
     changed(c, false, MT_ENGINE_NO_WAY); /* there is no other way left */
     sent(2, 2, 3);
     struct mt_engine_counts n = counts();
-    EQ(n.shunned, fix.rank == 0 ? 2 : 0);
+    EQ(n.quarantined_paths, fix.rank == 0 ? 2 : 0);
     EQ(n.wrong_messages, fix.rank == 1 ? 3 : 0);
     EQ(n.verified_messages, fix.rank == 1 ? 7 : 0);
 }
@@ -123,8 +123,8 @@ static void short_ones(struct mt_engine_context *c)
         fix_barrier();
         finish(&last);
         struct mt_engine_counts after = counts();
-        EQ(after.eager_messages - before.eager_messages, before.shunned == 0);
-        EQ(before.shunned, 1); /* it was the case that this is about */
+        EQ(after.eager_messages - before.eager_messages, before.quarantined_paths == 0);
+        EQ(before.quarantined_paths, 1); /* it was the case that this is about */
     } else {
         EQ(receive(c, in, EAGER), MT_ENGINE_NO_WAY);
         fix_barrier();

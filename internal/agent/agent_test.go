@@ -188,7 +188,7 @@ func (a *Agent) ended(t testing.TB, n float64) {
 
 var volatile = regexp.MustCompile(`(?m)^((?:process_|mpitrace_agent_(?:collector_duration|read_duration|read_seconds|analysis_seconds|read_bytes|segments_read))\S*) .*$`)
 
-// TestGolden is the whole page of two jobs, one of them with a rank that lives.
+// TestGolden is the whole page of two jobs, one of which carries its messages itself.
 func TestGolden(t *testing.T) {
 	base := newBase(t)
 	a := start(t, base, nil)
@@ -198,7 +198,12 @@ func TestGolden(t *testing.T) {
 		}
 		return s
 	}}
-	slurm := synth.Job{ID: "slurm-4711.0", Ranks: 2, Sampled: true}
+	acts := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActEagerMessages: 900, segment.ActEagerBytes: 57600,
+		segment.ActRendezvousMessages: 40, segment.ActRendezvousBytes: 1 << 22, segment.ActReadMessages: 40, segment.ActReadBytes: 1 << 22, segment.ActMessagesOfCommunicators: 7}}
+	slurm := synth.Job{ID: "slurm-4711.0", Ranks: 2, Sampled: true, Mutate: func(_ int, s *synth.Segment) *synth.Segment {
+		s.Extra = synth.Act(acts)
+		return s
+	}}
 	for _, j := range []synth.Job{job, slurm} {
 		lay(t, base, j)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -197,6 +198,23 @@ func TestNewIn41(t *testing.T) {
 		Status_set_error Status_set_source Status_set_tag Type_get_value_index`) {
 		if !have["MPI_"+name] {
 			t.Errorf("MPI_%s is missing in spec/mpi.json", name)
+		}
+	}
+}
+
+func TestCountsRefusals(t *testing.T) {
+	for name, list := range map[string][][2]string{
+		"is at most":      {{"Eager", "x"}},
+		"needs a meaning": {{"eager", ""}},
+		"stands twice":    {{"eager", "x"}, {"eager", "y"}},
+	} {
+		c := &counts{}
+		text, _ := json.Marshal(map[string]any{"Groups": []map[string]any{{"Name": "g", "Doc": "d", "Counts": list}}})
+		if err := json.Unmarshal(text, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.check(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v, want an error with %q", err, name)
 		}
 	}
 }

@@ -90,6 +90,11 @@ func generate(dir string) (output, error) {
 		return nil, err
 	}
 	metrics.emit(out)
+	counts, err := readCounts(filepath.Join(dir, "act.json"))
+	if err != nil {
+		return nil, err
+	}
+	counts.emit(out)
 	policy, err := readPolicy(filepath.Join(dir, "policy.json"))
 	if err != nil {
 		return nil, err

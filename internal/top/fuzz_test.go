@@ -82,6 +82,9 @@ func fuzzReading(w Want, at time.Time, kind, n int) Reading {
 			s.Waits = []Wait{{Name: "MPI_Recv\x07", World: "w", Ranks: []int{kind}, SinceNS: uint64(kind) * 1e9, Missing: []report.Missing{{Rank: n % 5, Where: "in MPI_X"}, {Rank: 1, Where: "\r\n"}}}}
 			s.Deadlock = "deadlock:\x00"
 		}
+		if kind%4 == 0 {
+			s.Job.Act = &Act{Off: []string{"", "\x1b[2J"}[n%2], Messages: float64(n % 3), Ways: []Way{{"read", 2}}, FallBacks: 1 << 63, Wrong: uint64(n) << 62}
+		}
 		r.Snapshot = s
 	}
 	if kind%2 == 0 {

@@ -23,6 +23,9 @@ func (m *Model) jobHead(p painter) []line {
 	s := m.cur
 	head := append(m.titleLines(p), words(faint, "%s", m.aboutText()))
 	head = append(head, m.sumLine())
+	if s.Job.Act != nil {
+		head = append(head, actLine(s.Job.Act))
+	}
 	if len(s.Ranks) > 1 && m.height >= 12 {
 		head = append(head, m.barsLine(p))
 	}
@@ -149,6 +152,33 @@ func (m *Model) sumLine() line {
 		}
 	}
 	l.spans = append(l.spans, span{plain, fmt.Sprintf(" · %s calls/s · %s", rateText(t.calls, ""), rateText(t.bytes, "B/s"))})
+	return l
+}
+
+// actLine is what the job carries itself, what is wrong with it first.
+func actLine(a *Act) line {
+	l := text(span{plain, "act "})
+	if a.Wrong > 0 {
+		l.spans = append(l.spans, span{alarm, plural(int(min(a.Wrong, 1<<62)), "wrong message")}, span{plain, " · "})
+	}
+	if a.Quarantined > 0 {
+		l.spans = append(l.spans, span{alarm, plural(int(min(a.Quarantined, 1<<62)), "path") + " given up"}, span{plain, " · "})
+	}
+	switch {
+	case a.Off != "":
+		return text(append(l.spans, span{notice, "off: " + a.Off})...)
+	case a.Messages == 0:
+		return text(append(l.spans, span{plain, "has carried nothing yet"})...)
+	}
+	l.spans = append(l.spans, span{strong, shareText(a.Messages) + " of messages"}, span{plain, ", " + shareText(a.Bytes) + " of bytes"})
+	if a.FallBacks > 0 {
+		l.spans = append(l.spans, span{notice, " · " + plural(int(min(a.FallBacks, 1<<62)), "fall-back")})
+	}
+	between := " · "
+	for _, way := range a.Ways {
+		l.spans = append(l.spans, span{plain, between + way.Name + " " + shareText(way.Share)})
+		between = ", "
+	}
 	return l
 }
 

@@ -32,6 +32,7 @@ var start = time.Date(2026, 1, 2, 9, 30, 0, 0, time.UTC)
 //	  ranks N       of a large job, made up
 //	  wait CALL 0,2-3 [for=12s] [at=PLACE] [missing=1] [where=TEXT]
 //	  deadlock TEXT
+//	  act [messages=SHARE] [bytes=SHARE] [WAY=SHARE] [fallbacks=N] [wrong=N] [paths=N] [off=TEXT]
 //	  late N SHARE  the part of all waiting that is for a rank
 //	  place CALL [at=PLACE] [calls=N] [waiting=12s] [last=N]
 //	  detail N [at=10s] [calls=N] [bytes=N]
@@ -132,6 +133,18 @@ func (s *script) settings(l string) settings {
 		out.others = append(out.others, word)
 	}
 	return out
+}
+
+// share is a part of all, 0 if it is not given.
+func (s settings) share(key string) float64 {
+	if s.values[key] == "" {
+		return 0
+	}
+	part, err := strconv.ParseFloat(s.values[key], 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return part
 }
 
 func (s settings) number(key string, standard uint64) uint64 {
@@ -238,6 +251,14 @@ func (s *script) row(word string, set settings) {
 			}
 		}
 		shot.Waits = append(shot.Waits, w)
+	case "act":
+		a := &Act{Off: set.values["off"], Messages: set.share("messages"), Bytes: set.share("bytes"), FallBacks: set.number("fallbacks", 0), Wrong: set.number("wrong", 0), Quarantined: set.number("paths", 0)}
+		for _, name := range []string{"eager", "read", "written", "fragments"} {
+			if set.values[name] != "" {
+				a.Ways = append(a.Ways, Way{name, set.share(name)})
+			}
+		}
+		shot.Job.Act = a
 	case "deadlock":
 		shot.Deadlock = strings.Join(set.others, " ")
 	case "late", "place":

@@ -26,6 +26,23 @@ type Job struct {
 	Worlds           int
 	WallNS           uint64
 	IdleNS           uint64 // since any rank has entered a call
+	Act              *Act   // nil: it was not to act
+}
+
+// Act is what the job carries itself, since the beginning.
+type Act struct {
+	Off             string  // why it only observes, empty if it acts
+	Messages, Bytes float64 // share of those that could be carried, 0 to 1
+	Ways            []Way   // that carried any
+	FallBacks       uint64
+	Wrong           uint64 // messages that are not what was sent
+	Quarantined     uint64 // paths given up for that
+}
+
+// Way is a protocol.
+type Way struct {
+	Name  string
+	Share float64 // of the messages carried
 }
 
 // Rank is one process.

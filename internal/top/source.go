@@ -146,6 +146,26 @@ func snapshotOf(r *report.Report, at time.Time) *Snapshot {
 		out.Waits = append(out.Waits, Wait{g.Name, r.Place(g.Site), g.World, g.Ranks, g.SinceNS, missingHere(g.Missing)})
 	}
 	out.Deadlock = r.Deadlock()
+	if r.Act != nil {
+		out.Job.Act = actOf(r.Act)
+	}
+	return out
+}
+
+func actOf(a *report.Act) *Act {
+	out := &Act{FallBacks: a.Counts[segment.ActFallBacks], Wrong: a.Counts[segment.ActWrongMessages], Quarantined: a.Counts[segment.ActQuarantinedPaths]}
+	out.Messages, out.Bytes = a.Share()
+	for _, way := range a.Ways {
+		if way.Messages > 0 {
+			name, _, _ := strings.Cut(way.Name, " ")
+			out.Ways = append(out.Ways, Way{name, min(1, float64(way.Messages)/float64(max(1, a.Messages)))})
+		}
+	}
+	for _, v := range a.Verdicts {
+		if !v.Act {
+			out.Off = cmp.Or(out.Off, v.Reason, "mpitrace run has said why")
+		}
+	}
 	return out
 }
 

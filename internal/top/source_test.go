@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mpitrace/mpitrace/internal/synth"
 	"github.com/mpitrace/mpitrace/report"
+	"github.com/mpitrace/mpitrace/segment"
 )
 
 // live lays out a job whose ranks all are this process, so that they are alive.
@@ -78,6 +80,37 @@ func TestSegments(t *testing.T) {
 	}
 	if len(late.Places) == 0 {
 		t.Errorf("late %+v", late)
+	}
+}
+
+// TestActing: what the ranks of a job carry themselves is summed up; where one of
+// them only observes it says why.
+func TestActing(t *testing.T) {
+	for reason, off := range map[string]string{"": "", "no room": "no room"} {
+		job := synth.Job{ID: "j1", Ranks: 2, Mutate: func(rank int, s *synth.Segment) *synth.Segment {
+			a := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActEagerMessages: 6, segment.ActRendezvousMessages: 2, segment.ActReadMessages: 2,
+				segment.ActEagerBytes: 30, segment.ActMessagesByArguments: 2, segment.ActBytesOfCommunicators: 10, segment.ActFallBacks: 1, segment.ActWrongMessages: uint64(rank)}}
+			if reason != "" && rank == 1 {
+				a = segment.Act{State: segment.ActStateObserves, Reason: reason}
+			}
+			s.Extra = synth.Act(a)
+			return s
+		}}
+		dir, err := job.WriteSegments(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		shot, err := NewSegments(nil).Snapshot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &Act{Off: off, Messages: 0.8, Bytes: 0.75, Ways: []Way{{"eager", 0.75}, {"read", 0.25}}, FallBacks: 2, Wrong: 1}
+		if off != "" {
+			want.FallBacks, want.Wrong = 1, 0
+		}
+		if got := shot.Job.Act; !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, want %+v", reason, got, want)
+		}
 	}
 }
 

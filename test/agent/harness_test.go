@@ -27,27 +27,14 @@ const limit = 2 * time.Minute
 // paths of what is tested, made by TestMain.
 var mpitrace, shim, scratch string
 
-func TestMain(m *testing.M) {
-	status, err := prepare(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(mpijob.Main(m, prepare)) }
 
-func prepare(m *testing.M) (int, error) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "mpitrace-agent-"); err != nil {
-		return 1, err
+func prepare(dir string) (err error) {
+	scratch = dir
+	if mpitrace, err = mpijob.BuildCommand(dir); err == nil {
+		shim, err = mpijob.CopyBuilt(dir, "libmpishim.so")
 	}
-	defer os.RemoveAll(scratch)
-	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
-		return 1, err
-	}
-	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	return err
 }
 
 // program compiles work.c for an MPI.

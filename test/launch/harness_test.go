@@ -27,32 +27,18 @@ const exchanges = 10
 // paths of what is tested, made by TestMain.
 var mpitrace, shim, scratch string
 
-func TestMain(m *testing.M) {
-	mpijob.RestoreHangup()
-	status, err := prepare(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(mpijob.Main(m, prepare)) }
 
-func prepare(m *testing.M) (int, error) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "mpitrace-launch-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(scratch)
+func prepare(dir string) (err error) {
+	scratch = dir
 	// Slurm's daemons and other users' processes must be able to pass.
-	if err := os.Chmod(scratch, 0o755); err != nil {
-		return 1, err
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return err
 	}
-	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
-		return 1, err
+	if mpitrace, err = mpijob.BuildCommand(dir); err == nil {
+		shim, err = mpijob.CopyBuilt(dir, "libmpishim.so")
 	}
-	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	return err
 }
 
 // mpi is an MPI to test with.

@@ -33,23 +33,13 @@ var shim, scratch string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	status, err := prepare(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
+	os.Exit(mpijob.Main(m, prepare))
 }
 
-func prepare(m *testing.M) (int, error) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "mpitrace-measure-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(scratch)
-	if shim, err = mpijob.CopyBuilt(scratch, "libmpishim.so"); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func prepare(dir string) (err error) {
+	scratch = dir
+	shim, err = mpijob.CopyBuilt(dir, "libmpishim.so")
+	return err
 }
 
 // mpi is an MPI to test with.

@@ -6,8 +6,35 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
+	"testing"
 )
+
+// RestoreHangup lets SIGHUP end what is started from here on, although nohup has it
+// ignored in this process: what is caught here is at its default there.
+func RestoreHangup() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+}
+
+// Main runs the tests of a package behind prepare, which puts what they test into a
+// directory that goes away with them; it returns the status for os.Exit.
+func Main(m *testing.M, prepare func(dir string) error) int {
+	RestoreHangup()
+	dir, err := os.MkdirTemp("", "mpitrace-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = prepare(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
 
 // BuildCommand builds mpitrace in a directory and returns its path.
 func BuildCommand(dir string) (string, error) {

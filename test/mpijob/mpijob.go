@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -78,14 +76,6 @@ func Need(t testing.TB, err error) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// RestoreHangup lets SIGHUP end what is started from here on, although nohup has it
-// ignored in this process: what is caught here is at its default there.
-func RestoreHangup() {
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 }
 

@@ -1,12 +1,11 @@
 // Package runtime_test checks when the runtime of act mode is loaded, whose calls
-// it is given, and what a job does whose ranks cannot all act. What the messages
-// then do is tested in test/act.
+// it is given, what a job does whose ranks cannot all act, and what is seen of it
+// while it runs. What the messages then do is tested in test/act.
 package runtime_test
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,29 +27,17 @@ var scratch string
 
 func at(name string) string { return filepath.Join(scratch, name) }
 
-func TestMain(m *testing.M) {
-	status, err := prepare(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(mpijob.Main(m, prepare)) }
 
-func prepare(m *testing.M) (int, error) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "mpitrace-runtime-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(scratch)
-	if _, err = mpijob.BuildCommand(scratch); err != nil {
-		return 1, err
-	}
+func prepare(dir string) (err error) {
+	scratch = dir
+	_, err = mpijob.BuildCommand(dir)
 	for _, name := range libraries {
-		if _, err := mpijob.CopyBuilt(scratch, name); err != nil {
-			return 1, err
+		if err == nil {
+			_, err = mpijob.CopyBuilt(dir, name)
 		}
 	}
-	return m.Run(), nil
+	return err
 }
 
 var libraries = []string{"libmpishim.so", "libmpishim-rt.so", "libmpishim-go.so"}

@@ -62,7 +62,7 @@ func build(t *testing.T, cc string, flags ...string) string {
 	t.Helper()
 	need(t, mpijob.Tools("gcc libopenmpi-dev libmpich-dev", cc))
 	exe := filepath.Join(t.TempDir(), "stale")
-	sources := []string{"stale.c", "ways_libc.c", "ways_raw.c", "ways_file.c", "ways_process.c"}
+	sources := []string{"stale.c", "ways_place.c", "ways_libc.c", "ways_raw.c", "ways_file.c", "ways_process.c"}
 	for i, s := range sources {
 		sources[i] = filepath.Join("programs", s)
 	}

@@ -28,23 +28,13 @@ func TestMain(m *testing.M) {
 		panicking()
 		return
 	}
-	status, err := prepare(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(status)
+	os.Exit(mpijob.Main(m, prepare))
 }
 
-func prepare(m *testing.M) (int, error) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "mpitrace-terminal-"); err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(scratch)
-	if mpitrace, err = mpijob.BuildCommand(scratch); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+func prepare(dir string) (err error) {
+	scratch = dir
+	mpitrace, err = mpijob.BuildCommand(dir)
+	return err
 }
 
 // terminal is a session of a tmux of its own, in which a shell runs.

@@ -23,7 +23,6 @@
  * Compiled with STALE_MPI, what is rank 0 here is a rank of an MPI job, and the
  * memory is used in messages of the MPI library too. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -56,28 +55,6 @@ enum {
 
 static char *const place_base = (char *)0x60000000;
 static char *const noise_base = (char *)0x70000000;
-
-void die(const char *what)
-{
-    fprintf(stderr, "cache: %s: %s\n", what, strerror(errno));
-    exit(2);
-}
-
-void unsupported(const char *what)
-{
-    fprintf(stderr, "cache: %s: %s\n", what, strerror(errno));
-    exit(77);
-}
-
-char *create_anonymous(struct place *place)
-{
-    void *p = mmap(place->base, place->bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p != (void *)place->base) {
-        die("mmap");
-    }
-    return p;
-}
 
 static void check(enum mt_status status, const char *what)
 {

@@ -16,7 +16,6 @@
  * Compiled with STALE_MPI the memory is used in messages too. */
 #include <pthread.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,28 +32,6 @@ enum { PAGE = 4096, MAX_THREADS = 16 };
 /* Where the places are: below 4 GiB, for 32-bit calls, and far from all other
  * mappings; as many bytes for each thread. */
 enum { PLACES = 0x60000000, PLACE_BYTES = 0x2000000 };
-
-void die(const char *what)
-{
-    fprintf(stderr, "stale: %s: %s\n", what, strerror(errno));
-    exit(2);
-}
-
-void unsupported(const char *what)
-{
-    fprintf(stderr, "stale: %s: %s\n", what, strerror(errno));
-    exit(77);
-}
-
-char *create_anonymous(struct place *place)
-{
-    void *p = mmap(place->base, place->bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (p != (void *)place->base) {
-        die("mmap");
-    }
-    return p;
-}
 
 /* What a cache of registrations would keep. */
 struct registration {
