@@ -13,7 +13,10 @@
 
 #include "cache.h"
 
-enum { MT_ACT_DECISIONS = 160 }; /* more than there are sizes and contexts */
+enum {
+    MT_ACT_DECISIONS = 160, /* more than there are sizes and contexts */
+    MT_ACT_REUSE_SIZES = 64,
+};
 
 struct mt_act_ledger_count {
     const char *name;
@@ -80,6 +83,12 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
         {"eager_messages", c->eager_messages},
         {"eager_bytes", c->eager_bytes},
         {"ring_messages", c->ring_messages},
+        {"zero_copy_messages", c->zero_copy_messages},
+        {"zero_copy_bytes", c->zero_copy_bytes},
+        {"reuse_buffers", c->reuse_buffers},
+        {"reuse_frequent", c->reuse_frequent},
+        {"reuse_untracked", c->reuse_untracked},
+        {"reuse_retreats", c->reuse_retreats},
         {"rendezvous_messages", c->rendezvous_messages},
         {"rendezvous_bytes", c->rendezvous_bytes},
         {"read_messages", c->read_messages},
@@ -209,6 +218,35 @@ static void put_decisions(FILE *file, const struct mt_engine *engine)
     fprintf(file, "%s]", n > 0 ? "\n  " : "");
 }
 
+/* What sending straight from memory rests on, or why it is not done. */
+static void put_reuse(FILE *file, const struct mt_engine *engine)
+{
+    struct mt_engine_reuse_cost costs[MT_ACT_REUSE_SIZES];
+    const char *off = mt_engine_reuse_off(engine);
+    double look_ns = 0;
+    if (off != NULL) {
+        fprintf(file, ",\n  \"reuse_off\": ");
+        put_string(file, off, strlen(off));
+        return;
+    }
+    uint32_t n =
+        mt_engine_reuse_costs(engine, costs, MT_ACT_REUSE_SIZES, &look_ns);
+    fprintf(file, ",\n  \"look_up_ns\": %.1f,\n  \"reuse_costs\": [",
+            look_ns);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct mt_engine_reuse_cost *c = &costs[i];
+        fprintf(file,
+                "%s\n    {\"from\": %" PRIu64 ", \"to\": %" PRIu64
+                ", \"messages\": %" PRIu64
+                ", \"copy_ns\": %.1f, \"register_ns\": %.1f, "
+                "\"places\": %u, \"places_that_wait\": %u, "
+                "\"exposed_ns\": %.1f}",
+                i > 0 ? "," : "", c->from, 2 * c->from, c->messages, c->copy_ns,
+                c->register_ns, c->places, c->waiting, c->exposed_ns);
+    }
+    fprintf(file, "%s]", n > 0 ? "\n  " : "");
+}
+
 static void put_ledger(FILE *file, const struct mt_act_host *host,
                        const struct mt_engine *engine,
                        const struct mt_act_left *left)
@@ -228,6 +266,7 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
         fprintf(file, ",\n  \"cache_off\": ");
         put_string(file, mt_act_cache_off(), strlen(mt_act_cache_off()));
     }
+    put_reuse(file, engine);
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, &counts);
     fprintf(file, ",\n  \"left\": ");

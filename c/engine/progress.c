@@ -47,8 +47,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
     mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that but
                                   * by READs, which complete */
     mt_peer_busy(peer);
-    if (peer->ring != NULL) {
-        peer->ring->out.owes = false;
+    if (peer->ring != NULL && peer->ring->out.owes) {
+        peer->ring->out.owes = false; /* and so will not complete */
+        mt_eager_left(peer->ring->out.value, MT_EPEER);
     }
     while (peer->leaving != NULL) {
         struct mt_engine_request *r = peer->leaving;
@@ -60,7 +61,7 @@ void mt_peer_end(struct mt_engine_peer *peer)
         struct mt_engine_request *r = engine->transfers[i]->request;
         if (r != NULL && r->peer == peer &&
             (r->state == MT_REQUEST_ANSWER || r->state == MT_REQUEST_COLLECT)) {
-            mt_request_end(r, MT_EPEER);
+            mt_request_wait(r, MT_EPEER);
         }
     }
     mt_posted_end(engine, peer->process);
@@ -153,6 +154,9 @@ static void mt_ring_completion(struct mt_engine_peer *peer,
         kind == MT_PATH_RING        ? mt_path_ring_written(&ring->out, c)
         : kind == MT_PATH_RING_TOLD ? mt_path_ring_told(&ring->in, c)
                                     : c->status;
+    if (kind == MT_PATH_RING) {
+        mt_eager_left(mt_path_value(c->id), status);
+    }
     if (mt_unlikely(status != MT_OK)) {
         mt_peer_end(peer);
     }
@@ -171,7 +175,9 @@ static void mt_completion(struct mt_engine *engine,
         mt_mail(peer, c);
         break;
     case MT_PATH_MESSAGE:
-        if (mt_credits_sent(&peer->credits, c) != MT_OK) {
+        mt_credits_sent(&peer->credits, c);
+        mt_eager_left(mt_path_value(c->id), c->status);
+        if (c->status != MT_OK) {
             mt_peer_end(peer);
         }
         break;

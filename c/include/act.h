@@ -12,7 +12,7 @@
 #include "status.h"
 
 /* Changes whenever a struct of this file does. */
-enum { MT_ACT_VERSION = 3 };
+enum { MT_ACT_VERSION = 4 };
 
 /* What the shim tells. Valid until the process ends. */
 struct mt_act_host {
@@ -30,6 +30,8 @@ struct mt_act_host {
     void (*say)(bool once, const char *text);
     /* The function that this thread is in, like MPI_Wait. */
     const char *(*call)(void);
+    /* Where this thread's call stands in the program: an address, never 0. */
+    uint64_t (*site)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;
     /* A fault script for the device (docs/fabric-faults.md); NULL: none. */

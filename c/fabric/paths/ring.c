@@ -42,19 +42,23 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w)
     w->memory = NULL;
 }
 
-/* What lies in the copy, to where it belongs in the ring. */
+/* What lies in the copy, and the rest behind it, to where it belongs in the ring. */
 static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t skip,
-                                   uint64_t bytes, enum mt_path_kind kind,
+                                   uint64_t bytes,
+                                   const struct mt_path_rest *rest, uint64_t id,
                                    uint32_t flags)
 {
-    struct mt_fabric_piece piece = {.address = w->copy + w->at + skip,
-                                    .bytes = (uint32_t)bytes,
-                                    .lkey = w->memory->lkey};
-    struct mt_fabric_send work = {.id = mt_path_id(kind, 0),
+    struct mt_fabric_piece pieces[2] = {{.address = w->copy + w->at + skip,
+                                         .bytes = (uint32_t)bytes,
+                                         .lkey = w->memory->lkey}};
+    if (rest != NULL) {
+        pieces[1] = rest->piece;
+    }
+    struct mt_fabric_send work = {.id = id,
                                   .opcode = MT_FABRIC_WRITE,
                                   .flags = flags,
-                                  .piece_count = 1,
-                                  .pieces = &piece,
+                                  .piece_count = rest != NULL ? 2 : 1,
+                                  .pieces = pieces,
                                   .remote_address = w->remote_address +
                                                     w->at + skip,
                                   .rkey = w->rkey};
@@ -78,9 +82,10 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     if (mt_likely(!w->owes)) {
         return MT_OK;
     }
-    enum mt_status status = mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING,
-                                         MT_FABRIC_SIGNALED);
-    w->owes = status == MT_EAGAIN;
+    enum mt_status status =
+        mt_ring_post(w, 0, MT_PATH_RING_FLAG, NULL,
+                     mt_path_id(MT_PATH_RING, w->value), MT_FABRIC_SIGNALED);
+    w->owes = status != MT_OK;
     if (status == MT_OK) {
         uint64_t flag;
         memcpy(&flag, w->copy + w->at, sizeof(flag));
@@ -117,8 +122,8 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
     }
     if (mt_unlikely(wraps)) {
         mt_write_flag(w, MT_FLAG_SKIP);
-        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING_DATA, 0) !=
-            MT_OK) {
+        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, NULL,
+                         mt_path_id(MT_PATH_RING_DATA, 0), 0) != MT_OK) {
             return NULL;
         }
         mt_writer_move(w, to_end);
@@ -127,17 +132,22 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
 }
 
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
-                                   uint64_t bytes)
+                                   uint64_t bytes,
+                                   const struct mt_path_rest *rest)
 {
-    mt_write_flag(w, MT_FLAG_HERE | bytes);
+    uint64_t more = rest != NULL ? rest->piece.bytes : 0;
+    mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
     enum mt_status status =
-        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, MT_PATH_RING_DATA, 0);
+        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, rest,
+                     mt_path_id(MT_PATH_RING_DATA, 0), 0);
     if (status != MT_OK) {
         return status;
     }
     w->owes = true;
+    w->value = rest != NULL ? rest->value : 0;
     status = mt_path_ring_flush(w);
-    return status == MT_EAGAIN ? MT_OK : status;
+    w->owes = status == MT_EAGAIN;
+    return w->owes ? MT_OK : status;
 }
 
 /* ---- reading ---- */

@@ -71,6 +71,7 @@ static void print_caps(const struct mt_fabric_caps *c, bool json)
     print_flag("shared_receive_queue", c->srq, json);
     print_flag("completion_channels", c->events, json);
     print_flag("waits_for_receive", c->waits_for_receive, json);
+    print_flag("implicit_region", c->implicit, json);
 }
 
 static void print_port(const struct mt_fabric_port *p, bool json)

@@ -130,7 +130,8 @@ static void mt_caps_fill(const struct mt_verbs_library *library,
         .srq = a->max_srq > 0,
         .events = true,
         .waits_for_receive = true,
-        .posts_cheaply = true};
+        .posts_cheaply = true,
+        .offloads = true};
     if (caps->srq) { /* one limit for both kinds of queue */
         caps->max_pieces =
             mt_least(caps->max_pieces, (uint32_t)a->max_srq_sge);
