@@ -15,6 +15,7 @@ enum {
     MT_EAGER_CLOCKS = 33,
     MT_EAGER_LOOKS = 64, /* one look-up in so many is timed, */
     MT_EAGER_TRIES = 5,  /* registrations to be timed, of each size */
+    MT_EAGER_GAP_NS = 5000, /* of more between two looks somebody computes */
 };
 
 /* ---- time ---- */
@@ -42,6 +43,38 @@ static uint64_t mt_clock_ns(void)
         least = ns < least ? ns : least;
     }
     return least;
+}
+
+/* ---- a wait ----
+ *
+ * Who waits for local completion, and then for something else that comes, has
+ * waited less for that: a ping-pong loses nothing. So a wait counts by what the
+ * next one does not make up for. The looks of one that waits follow each other
+ * closely. */
+
+static void mt_wait_counts(struct mt_eager *e, uint64_t idle_ns)
+{
+    uint64_t ns = e->waited_ns > idle_ns ? e->waited_ns - idle_ns : 0;
+    mt_reuse_exposed(&e->reuse, e->waited_bytes, e->waited_site, ns);
+    __atomic_store_n(&e->waited_ns, 0, __ATOMIC_RELAXED);
+}
+
+void mt_eager_idles(struct mt_engine *engine)
+{
+    struct mt_eager *e = engine->eager;
+    uint64_t now = mt_engine_now_ns(), ns = now - e->looked_ns;
+    if (e->looked_ns != 0) {
+        e->idle_ns += ns < MT_EAGER_GAP_NS ? ns : MT_EAGER_GAP_NS;
+    }
+    e->looked_ns = now;
+}
+
+void mt_eager_moved(struct mt_engine *engine)
+{
+    struct mt_eager *e = engine->eager;
+    if (e->looked_ns != 0) { /* else it is what was just waited for */
+        mt_wait_counts(e, e->idle_ns);
+    }
 }
 
 /* ---- a message ---- */
@@ -84,6 +117,9 @@ void mt_eager_choose(struct mt_engine_request *r)
     struct mt_engine *engine = r->context->engine;
     struct mt_eager *e = engine->eager;
     bool always = engine->o.reuse == MT_ENGINE_REUSES_ALWAYS;
+    if (mt_eager_waited(engine)) {
+        mt_wait_counts(e, 0); /* nothing came since, so nobody waited for it */
+    }
     if (engine->eager_off != NULL || r->buffer.site == 0 || r->peer->ended ||
         r->buffer.bytes < e->reuse.from || !mt_contiguous(&r->buffer) ||
         !(always || mt_eager_pays(r))) {
@@ -143,8 +179,17 @@ static void mt_eager_exposed(struct mt_engine_request *r)
     struct mt_eager *e = r->context->engine->eager;
     uint64_t since = __atomic_load_n(&r->awaited_ns, __ATOMIC_RELAXED);
     bool waits = since != 0 && r->mode == MT_ENGINE_STANDARD;
-    mt_reuse_exposed(&e->reuse, r->buffer.bytes, r->buffer.site,
-                     waits ? mt_took(e, since) : 0);
+    if (e->waited_ns != 0) {
+        mt_wait_counts(e, 0);
+    }
+    e->waited_site = r->buffer.site;
+    e->waited_bytes = r->buffer.bytes;
+    e->idle_ns = e->looked_ns = 0;
+    __atomic_store_n(&e->waited_ns, waits ? mt_took(e, since) : 0,
+                     __ATOMIC_RELAXED);
+    if (e->waited_ns == 0) {
+        mt_wait_counts(e, 0);
+    }
 }
 
 void mt_eager_left(uint64_t value, enum mt_status status)

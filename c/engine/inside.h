@@ -126,6 +126,11 @@ struct mt_eager {
     uint64_t clock_ns; /* what reading the clock takes */
     uint32_t looked;   /* at the table, */
     uint32_t borrowed; /* and for a registration, so often */
+    /* A wait that the next one may make up for. */
+    uint64_t waited_ns; /* 0: there is none */
+    uint64_t waited_site, waited_bytes;
+    uint64_t idle_ns;   /* of the next one, so far, */
+    uint64_t looked_ns; /* as of then; 0: it has not begun */
 };
 
 /* Rings between this process and a peer, one for each direction. */
@@ -417,6 +422,17 @@ struct mt_path_rest mt_eager_rest(const struct mt_engine_request *request);
 void mt_eager_posted(struct mt_engine_request *request);
 /* The value of a message that has completed; 0: it was a copy. */
 void mt_eager_left(uint64_t value, enum mt_status status);
+
+/* Somebody looks whether anything has come; before the round, and after it. */
+void mt_eager_idles(struct mt_engine *engine);
+void mt_eager_moved(struct mt_engine *engine);
+
+/* May be asked without the lock. */
+MT_INLINE bool mt_eager_waited(const struct mt_engine *engine)
+{
+    return mt_unlikely(engine->eager != NULL) &&
+           __atomic_load_n(&engine->eager->waited_ns, __ATOMIC_RELAXED) != 0;
+}
 
 MT_INLINE bool mt_eager_straight(const struct mt_engine_request *request)
 {

@@ -237,12 +237,19 @@ bool mt_engine_progress(struct mt_engine *engine)
     }
     uint32_t looks = __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&engine->looks, looks, __ATOMIC_RELAXED);
-    if (looks % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
+    if (looks % MT_RING_LOOKS != 0 && mt_rings_empty(engine) &&
+        !mt_eager_waited(engine)) {
         return false; /* and the thread does not count on it */
     }
     mt_engine_lock(engine);
     __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
+    if (mt_eager_waited(engine)) {
+        mt_eager_idles(engine);
+    }
     bool moved = mt_engine_round(engine);
+    if (moved && mt_eager_waited(engine)) {
+        mt_eager_moved(engine);
+    }
     mt_engine_unlock(engine);
     return moved;
 }

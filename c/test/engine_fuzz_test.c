@@ -80,6 +80,14 @@ enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
     return MT_OK;
 }
 
+enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
+                                     struct mt_fabric_mr **mr_p)
+{
+    (void)pd;
+    (void)mr_p;
+    return MT_ENOTSUP;
+}
+
 enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
                                      size_t bytes, uint32_t access,
                                      struct mt_fabric_mr **mr_p)
