@@ -111,7 +111,7 @@ type ledgerDecision struct {
 
 // ways are the protocols, and how the counts of a ledger begin for each.
 var ways = []struct{ name, count string }{
-	{"eager", "eager"}, {"read by the receiver", "read"}, {"written by the sender", "written"}, {"in fragments", "fragment"},
+	{"eager", "eager"}, {"eager, straight from its buffer", "zero_copy"}, {"read by the receiver", "read"}, {"written by the sender", "written"}, {"in fragments", "fragment"},
 }
 
 // leftTexts say what the reasons of a ledger mean.
@@ -186,6 +186,9 @@ func (a *Act) add(l *ledgerFile) {
 		a.Ways[i].Messages += l.Counts[way.count+"_messages"]
 		a.Ways[i].Bytes += l.Counts[way.count+"_bytes"]
 	}
+	copied := &a.Ways[0] // the ledger counts all eager ones here
+	copied.Messages -= min(copied.Messages, l.Counts["zero_copy_messages"])
+	copied.Bytes -= min(copied.Bytes, l.Counts["zero_copy_bytes"])
 	c := &a.Counts
 	for name, sum := range map[string]*uint64{
 		"unexpected_messages": &c.Unexpected, "copied_bytes": &c.Copied, "packed_bytes": &c.Packed, "credit_stalls": &c.CreditStalls,
