@@ -6,7 +6,6 @@ package policy
 func (e *Effective) CheckRuntime() error {
 	var out Problems
 	for _, missing := range []struct{ name, value, instead string }{
-		{"eager", "reuse", "eager=copy, or auto"},
 		{"transport", "ud-first", "transport=rc"},
 	} {
 		if e.Text(missing.name) == missing.value {
@@ -15,7 +14,7 @@ func (e *Effective) CheckRuntime() error {
 	}
 	for i := range e.Rules {
 		r := &e.Rules[i]
-		if len(r.Use) == 1 && r.Use["eager"] == "copy" {
+		if len(r.Use) == 1 && r.Use["eager"] == "copy" && e.Text("eager") != "reuse" {
 			continue // as everywhere
 		}
 		out = append(out, r.layer.problem(r.path, "rules are not followed by the runtime of this version: state the settings for the whole job"))

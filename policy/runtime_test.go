@@ -10,11 +10,13 @@ func TestCheckRuntime(t *testing.T) {
 		"auto":                          "",
 		"eager=copy,rendezvous=write":   "",
 		"rendezvous=read-event":         "",
-		"eager=reuse":                   "eager=reuse is not in the runtime",
+		"eager=reuse,engine=thread":     "",
 		"rendezvous=receiver":           "",
 		"transport=ud-first,eager=copy": "transport=ud-first is not in the runtime",
 		"verify_every=100":              "",
-		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"rendezvous": "write"}}]}`: "rules are not followed",
+		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"rendezvous": "write"}}]}`:             "rules are not followed",
+		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"eager": "copy"}}]}`:                   "",
+		`{"schema": 1, "eager": "reuse", "rules": [{"when": {"size": "1K.."}, "use": {"eager": "copy"}}]}`: "rules are not followed",
 	} {
 		parse := ParseString
 		if strings.HasPrefix(text, "{") {

@@ -104,6 +104,7 @@ var ways = []struct {
 	messages, bytes int
 }{
 	{"eager", segment.ActEagerMessages, segment.ActEagerBytes},
+	{"eager, straight from its buffer", segment.ActZeroCopyMessages, segment.ActZeroCopyBytes},
 	{"read by the receiver", segment.ActReadMessages, segment.ActReadBytes},
 	{"written by the sender", segment.ActWrittenMessages, segment.ActWrittenBytes},
 	{"fragments by copy", segment.ActFragmentMessages, segment.ActFragmentBytes},
@@ -230,6 +231,9 @@ func (a *Act) add(l *ledgerFile) {
 	for i, way := range ways {
 		a.Ways[i].Messages, a.Ways[i].Bytes = c[way.messages], c[way.bytes]
 	}
+	copied := &a.Ways[0] // all eager ones are counted there
+	copied.Messages -= min(copied.Messages, c[segment.ActZeroCopyMessages])
+	copied.Bytes -= min(copied.Bytes, c[segment.ActZeroCopyBytes])
 	for i := range l.Decisions {
 		a.addDecision(&l.Decisions[i])
 	}

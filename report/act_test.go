@@ -25,6 +25,7 @@ func ledgerJSON(world, rank string) string {
 	}
 	return `{"schema": 1, "world": "` + world + `", "rank": ` + rank + `, "ranks": 2,
   "counts": {"eager_messages": 100, "eager_bytes": 6400, "rendezvous_messages": 50, "rendezvous_bytes": 5000000,
+    "zero_copy_messages": 60, "zero_copy_bytes": 4800,
     "read_messages": 30, "read_bytes": 3000000, "written_messages": 20, "written_bytes": 2000000, "verified_messages": 9, "wrong_messages": ` + rank + `},
   "left": {"communicators_by_idup": 1, "messages_of_communicators": 4, "bytes_of_communicators": 512},
   "decisions": [{"communicator": "MPI_COMM_WORLD", "from": 65536, "to": 131072, "chosen": "` + chosen + `", "runner_up": "` + runner + `",
@@ -82,7 +83,7 @@ func TestAct(t *testing.T) {
 	r := loadAct(t, map[string]string{"job.json": verdictJSON, "act-w-0.json": ledgerJSON(world, "0"), "act-w-1.json": ledgerJSON(world, "1")})
 	golden.Compare(t, "act.txt", []byte(section(t, r)+"\n"))
 	a := r.Act
-	if a.Ledgers != 2 || a.Messages != 300 || a.Ways[1].Bytes != 6000000 || a.Counts[segment.ActWrongMessages] != 1 || a.Ranks != 2 || len(a.Decisions) != 1 {
+	if a.Ledgers != 2 || a.Messages != 300 || a.Ways[0].Messages != 80 || a.Ways[1].Bytes != 9600 || a.Ways[2].Bytes != 6000000 || a.Counts[segment.ActWrongMessages] != 1 || a.Ranks != 2 || len(a.Decisions) != 1 {
 		t.Errorf("%+v", a)
 	}
 	if d := a.Decisions[0]; d.Ranks != 2 || d.Kept != 1 || d.Retreated != 1 || d.Change != -0.12 || d.Known != "read" || d.Pairs != 128 {

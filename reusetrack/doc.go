@@ -16,11 +16,12 @@
 //
 // It owns: the rules of the usage table (Table, a twin of c/probe/reuse.h),
 // statistics per rank and over ranks, the two tables that the paper prints for
-// an application, the cost model and the form of measured costs, and the
-// measurement of those costs on this node (measure.go, the only file that
-// touches the machine).
+// an application, the cost model and the form of measured costs, the rule by
+// which a rank applies it while it sends (Sender, the reference of
+// c/engine/reuse.c), and the measurement of costs on this node (measure.go, the
+// only file that touches the machine).
 //
 // It must not contain: how anything is shown, reading of files other than
-// costs, decisions for a running job, or knowledge of registration caches and
+// costs, messages of a running job, or knowledge of registration caches and
 // networks. It imports segment and nothing else of this module.
 package reusetrack

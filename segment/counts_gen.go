@@ -7,6 +7,12 @@ const (
 	ActEagerMessages              = iota // sent with their header, by copy
 	ActEagerBytes                        // payload of these
 	ActRingMessages                      // of these, written into a ring of the receiver
+	ActZeroCopyMessages                  // of the eager ones, straight from the memory of the program
+	ActZeroCopyBytes                     // payload of these
+	ActReuseBuffers                      // buffers whose use is counted now
+	ActReuseFrequent                     // of these, found worth registering
+	ActReuseUntracked                    // messages from other buffers: there were enough
+	ActReuseRetreats                     // times that a place of the program was found to wait longer than a copy takes
 	ActRendezvousMessages                // sent otherwise: longer ones
 	ActRendezvousBytes                   // payload of these
 	ActReadMessages                      // of these, read by the receiver
@@ -61,6 +67,12 @@ var actCounts = [...]struct{ name, text string }{
 	{"eager_messages", "sent with their header, by copy"},
 	{"eager_bytes", "payload of these"},
 	{"ring_messages", "of these, written into a ring of the receiver"},
+	{"zero_copy_messages", "of the eager ones, straight from the memory of the program"},
+	{"zero_copy_bytes", "payload of these"},
+	{"reuse_buffers", "buffers whose use is counted now"},
+	{"reuse_frequent", "of these, found worth registering"},
+	{"reuse_untracked", "messages from other buffers: there were enough"},
+	{"reuse_retreats", "times that a place of the program was found to wait longer than a copy takes"},
 	{"rendezvous_messages", "sent otherwise: longer ones"},
 	{"rendezvous_bytes", "payload of these"},
 	{"read_messages", "of these, read by the receiver"},

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"strings"
+
 	"github.com/mpitrace/mpitrace/internal/microbench"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
@@ -81,24 +84,71 @@ func overlap(b *bench) error {
 		})
 }
 
-// reuse: 1000 buffers, the i-th of which is sent from i times.
+// eagers are short messages by copy and straight from their buffers: where whoever
+// sends carries out the work of the device, and where a thread does, in runs of
+// their own, for with fewer processors than ranks and threads these take long.
+var eagers = [][]string{{"eager=copy", "eager=reuse"}, {"eager=copy,engine=thread", "eager=reuse,engine=thread"}}
+
+// reuse: a spectrum of 1000 buffers, the i-th of which is sent from i times;
+// blocking sends one behind the other; and buffers that are not used again.
 func reuse(b *bench) error {
-	policies := b.orNot([]string{"eager=copy"}, "eager=reuse", goal{what: "spectrum of reuse, time against native, eager=reuse", where: here.name, most: ptr(1)})
-	return b.everywhere([]place{here},
-		func(p place, m mpijob.MPI) (*microbench.Report, error) {
-			return b.micro(p, m, []string{"spectrum"}, 3, policies, "--sizes", "8K", "--limit-ms", "500")
-		},
-		func(p place, m mpijob.MPI, r *microbench.Report) {
-			for _, row := range rowsOf(r, "spectrum", "half_rtt_us") {
-				for i, policy := range r.Act {
-					g := goal{what: "spectrum of reuse, time against native, " + policy, where: p.name + ", " + m.Name + ", " + row.Dims[0].Value, got: row.Act[i].Ratio}
-					if policy == "eager=reuse" {
-						g.most = ptr(1)
+	var failed error
+	for _, part := range []struct {
+		bench, metric string
+		settings      []string
+		more          bool // is better
+	}{
+		{"spectrum", "half_rtt_us", []string{"--sizes", "128,256,512,1K,2K,4K,8K,16K"}, false},
+		{"bandwidth", "mb_s", []string{"--sizes", "1K,4K,16K", "--modes", "blocking"}, true},
+		{"reuse", "half_rtt_us", []string{"--sizes", "1K,8K"}, false},
+	} {
+		if !b.quick {
+			part.settings = append(part.settings, "--limit-ms", "300")
+		}
+		for _, policies := range eagers {
+			failed = errors.Join(failed, b.everywhere([]place{here},
+				func(p place, m mpijob.MPI) (*microbench.Report, error) {
+					return b.micro(p, m, []string{part.bench}, 3, policies, part.settings...)
+				},
+				func(p place, m mpijob.MPI, r *microbench.Report) {
+					for _, row := range rowsOf(r, part.bench, part.metric) {
+						b.reuseGoals(part.bench, p.name+", "+m.Name+dims(row), row, r.Act, part.more)
 					}
-					b.reach(g)
-				}
-			}
-		})
+				}))
+		}
+	}
+	return failed
+}
+
+// reuseGoals are those of one row: straight from buffers against native, and
+// against copies of the same engine.
+func (b *bench) reuseGoals(name, where string, row *microbench.Row, policies []string, more bool) {
+	for i, policy := range policies {
+		g := goal{what: name + ", against native, " + policy, where: where, got: row.Act[i].Ratio}
+		if name == "spectrum" && policy == "eager=reuse" {
+			g.most = ptr(1)
+		}
+		b.reach(g)
+		if i == 0 || row.Act[i].Sample == nil || row.Act[i-1].Sample == nil || row.Act[i-1].Sample.Median == 0 {
+			continue
+		}
+		g = goal{what: name + ", against copies, " + policy, where: where, got: ptr(row.Act[i].Sample.Median / row.Act[i-1].Sample.Median)}
+		if more {
+			g.least = ptr(0.99)
+		} else {
+			g.most = ptr(1.01)
+		}
+		b.reach(g)
+	}
+}
+
+// dims is what a row is of, as the end of a place.
+func dims(row *microbench.Row) string {
+	var text strings.Builder
+	for _, d := range row.Dims {
+		text.WriteString(", " + d.Value)
+	}
+	return text.String()
 }
 
 // progress: when a message arrives whose other rank is away for a while, as a

@@ -40,6 +40,7 @@ struct mt_act {
     uint32_t never_taken; /* a thread is testing it */
     uint32_t lock;
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
+    bool reuses; /* messages may leave straight from the application's memory */
     bool verify_stops;    /* the job, after a message that arrived wrong */
     uint32_t wrong_said;  /* one has arrived */
     struct mt_left_counts left; /* to the MPI library; atomic */

@@ -14,6 +14,8 @@
 
 #include "cache.h"
 
+enum { MT_ACT_REUSE_SIZES = 64 };
+
 /* UINT64_MAX if there is no limit. */
 static uint64_t limit_of(__rlimit_resource_t resource)
 {
@@ -102,8 +104,38 @@ static void put_decisions(FILE *file, const struct mt_act_figures *f)
     fprintf(file, "%s]", f->decisions > 0 ? "\n  " : "");
 }
 
+/* What sending straight from memory rests on, or why it is not done. */
+static void put_reuse(FILE *file, const struct mt_engine *engine)
+{
+    struct mt_engine_reuse_cost costs[MT_ACT_REUSE_SIZES];
+    const char *off = mt_engine_reuse_off(engine);
+    double look_ns = 0;
+    if (off != NULL) {
+        fprintf(file, ",\n  \"reuse_off\": ");
+        put_string(file, off, strlen(off));
+        return;
+    }
+    uint32_t n =
+        mt_engine_reuse_costs(engine, costs, MT_ACT_REUSE_SIZES, &look_ns);
+    fprintf(file, ",\n  \"look_up_ns\": %.1f,\n  \"reuse_costs\": [",
+            look_ns);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct mt_engine_reuse_cost *c = &costs[i];
+        fprintf(file,
+                "%s\n    {\"from\": %" PRIu64 ", \"to\": %" PRIu64
+                ", \"messages\": %" PRIu64
+                ", \"copy_ns\": %.1f, \"register_ns\": %.1f, "
+                "\"places\": %u, \"places_that_wait\": %u, "
+                "\"exposed_ns\": %.1f}",
+                i > 0 ? "," : "", c->from, 2 * c->from, c->messages, c->copy_ns,
+                c->register_ns, c->places, c->waiting, c->exposed_ns);
+    }
+    fprintf(file, "%s]", n > 0 ? "\n  " : "");
+}
+
 static void put_ledger(FILE *file, const struct mt_act_host *host,
-                       const struct mt_act_figures *f)
+                       const struct mt_act_figures *f,
+                       const struct mt_engine *engine)
 {
     const uint32_t left =
         offsetof(struct mt_act_counts, left) / sizeof(uint64_t);
@@ -120,6 +152,7 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
         fprintf(file, ",\n  \"cache_off\": ");
         put_string(file, mt_act_cache_off(), strlen(mt_act_cache_off()));
     }
+    put_reuse(file, engine);
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, &f->counts, 0, left, true);
     fprintf(file, ",\n  \"left\": ");
@@ -172,7 +205,8 @@ static int write_file(const char *directory, const char *name,
 }
 
 void mt_act_ledger_write(const struct mt_act_host *host,
-                         const struct mt_act_figures *figures)
+                         const struct mt_act_figures *figures,
+                         const struct mt_engine *engine)
 {
     const char *directory = getenv("MPITRACE_OUTPUT");
     char name[NAME_MAX], line[512], *text = NULL;
@@ -184,7 +218,7 @@ void mt_act_ledger_write(const struct mt_act_host *host,
     FILE *memory = open_memstream(&text, &n);
     int error = ENOMEM;
     if (memory != NULL) {
-        put_ledger(memory, host, figures);
+        put_ledger(memory, host, figures, engine);
         if (fclose(memory) == 0) {
             error = write_file(directory, name, text, n);
         }

@@ -6,6 +6,7 @@
 #include "figures.h"
 
 void mt_act_ledger_write(const struct mt_act_host *host,
-                         const struct mt_act_figures *figures);
+                         const struct mt_act_figures *figures,
+                         const struct mt_engine *engine);
 
 #endif

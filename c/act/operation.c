@@ -92,6 +92,9 @@ int mt_act_send(struct mt_act_operation *operation, struct mt_act_comm *comm,
         !mt_act_type_pack(type, m->buffer, m->count, operation->packed)) {
         return started(operation, MT_EINVAL);
     }
+    if (mt_unlikely(mt_act.reuses) && operation->packed == NULL) {
+        buffer.site = mt_act.host->site();
+    }
     return started(operation,
                    mt_engine_send(comm->context, &operation->engine, m->rank,
                                   m->tag, mode, &buffer));

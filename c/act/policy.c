@@ -9,6 +9,8 @@
 enum {
     MT_ACT_EAGER_LIMIT = 16384,
     MT_ACT_RING = 256 << 10,
+    MT_ACT_REUSE_FROM = 128,
+    MT_ACT_SPECULATION = 25,
     MT_ACT_RTR_USAGE = 80,
     MT_ACT_RTR_SAMPLE = 20,
 };
@@ -71,6 +73,21 @@ static void rendezvous_read(const char *text, struct mt_act_policy *policy_p)
                        has_word(value, length, "on");
 }
 
+/* Not where it is one choice of several. */
+static void eager_read(const char *text, struct mt_act_policy *policy_p)
+{
+    size_t length = 0;
+    const char *value = value_of(text, "eager", &length);
+    if (value != NULL && has_word(value, length, "reuse") &&
+        !has_word(value, length, "copy")) {
+        policy_p->reuse = MT_ENGINE_REUSES;
+    }
+    value = value_of(text, "engine", &length);
+    policy_p->engine = value != NULL && has_word(value, length, "thread")
+                           ? MT_FABRIC_ENGINE_THREAD
+                           : MT_FABRIC_ENGINE_INLINE;
+}
+
 static void verify_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
@@ -91,6 +108,9 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
         .eager_limit = number_of(text, "eager_limit", MT_ACT_EAGER_LIMIT),
         .ring_bytes = number_of(text, "ring", MT_ACT_RING),
         .pinned = number_of(text, "pinned", 0), /* auto: 0 */
+        .reuse_from = number_of(text, "reuse_from", MT_ACT_REUSE_FROM),
+        .speculation =
+            (uint32_t)number_of(text, "speculation", MT_ACT_SPECULATION),
         .rtr_usage =
             (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
         .rtr_sample =
@@ -105,6 +125,7 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
                           : strncmp(value, "off\n", 4) == 0 ? MT_ACT_CACHE_OFF
                                                             : MT_ACT_CACHE_AUTO;
     }
+    eager_read(text, policy_p);
     rendezvous_read(text, policy_p);
     verify_read(text, policy_p);
 }

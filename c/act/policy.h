@@ -16,6 +16,10 @@ struct mt_act_policy {
     char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
     uint64_t eager_limit;
     uint64_t ring_bytes;
+    enum mt_fabric_engine engine; /* of a device in software */
+    enum mt_engine_reuse reuse;
+    uint64_t reuse_from;
+    uint32_t speculation; /* per cent */
     enum mt_engine_rendezvous rendezvous;
     uint32_t rtr_usage, rtr_sample;
     enum mt_act_cache cache;

@@ -200,13 +200,16 @@ static enum mt_status open_engine(void)
     }
     struct mt_engine_options options = {
         .device = policy.device,
-        .fabric = {.engine = MT_FABRIC_ENGINE_INLINE, .engine_cpu = -1,
+        .fabric = {.engine = policy.engine, .engine_cpu = -1,
                    .threads = registers_aside(&policy), .faults = mt_act.host->faults,
                    .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
         .eager_limit = policy.eager_limit,
         .ring_bytes = policy.ring_bytes,
+        .reuse = policy.reuse,
+        .reuse_from = policy.reuse_from,
+        .speculation = policy.speculation,
         .rendezvous = policy.rendezvous,
         .rtr_usage = policy.rtr_usage,
         .rtr_sample = policy.rtr_sample,
@@ -329,7 +332,8 @@ static void end(void)
     mt_act_probe_end();
     mt_act_requests_end();
     mt_act_comm_end();
-    mt_act_ledger_write(mt_act.host, mt_act_figures_close(mt_act.engine));
+    mt_act_ledger_write(mt_act.host, mt_act_figures_close(mt_act.engine),
+                        mt_act.engine);
     if (idle) {
         mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);
@@ -381,6 +385,20 @@ static bool library_known(void)
            mt_act.native[MPITRACE_CALL_Ibarrier] != NULL;
 }
 
+/* Whether messages may leave straight from the application's memory, and if they
+ * were to and may not, why. */
+static void reuse_begin(enum mt_engine_reuse wanted)
+{
+    const char *why = mt_engine_reuse_off(mt_act.engine);
+    mt_act.reuses = why == NULL;
+    if (why != NULL && wanted != MT_ENGINE_COPIES) {
+        char line[256];
+        snprintf(line, sizeof(line), "eager=reuse: short messages are copied: %s",
+                 why);
+        mt_act.host->say(true, line);
+    }
+}
+
 /* The worst of all ranks. */
 static enum mt_status agree(enum mt_status mine)
 {
@@ -424,6 +442,7 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     mt_act_policy_read(host->policy, &policy);
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     mt_act_figures_open(&host->live, &mt_act.left);
+    reuse_begin(policy.reuse);
     pthread_atfork(NULL, NULL, child);
     list_functions(functions_p);
     return MT_OK;

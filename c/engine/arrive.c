@@ -44,7 +44,7 @@ static enum mt_status mt_arrive_done(struct mt_engine_transfer *t)
     if (t->request->state != MT_REQUEST_ANSWER) {
         return MT_EPEER;
     }
-    mt_request_end(t->request, MT_OK);
+    mt_request_wait(t->request, MT_OK);
     return MT_OK;
 }
 

@@ -6,6 +6,8 @@
  *   arrive.c    what a message from a peer means
  *   send.c      sends, and whatever else leaves for a peer
  *   ring.c      short messages by WRITE, for peers that send much
+ *   eager.c     short messages straight from the program's memory
+ *   reuse.c     ... whether that pays
  *   receive.c   receives, probes, the messages that they found
  *   match.c     contexts and their queues: who is matched with whom
  *   transfer.c  payload that is not copied at once
@@ -32,6 +34,7 @@
 #include "../include/engine.h"
 #include "choice.h"
 #include "layout.h"
+#include "reuse.h"
 #include "rtr.h"
 #include "wire.h"
 
@@ -67,13 +70,14 @@ struct mt_engine_transfer {
     uint64_t number; /* the peer calls it by this */
     struct mt_fabric_mr *mr;     /* its own, or .. */
     struct mt_fabric_mr kept_mr; /* borrowed of .. */
-    const void *kept;            /* .. the keeper's */
+    const void *kept; /* .. the keeper's; NULL: of all memory */
     void *packed;       /* copy of what is not contiguous */
     uint64_t bytes;     /* that travel */
     uint64_t moved;     /* so far */
     uint64_t remote_number, remote_address;
     uint32_t remote_key;
-    uint32_t writing; /* WRITEs that have not completed */
+    uint32_t writing; /* WRITEs that have not completed, or the message of a
+                       * send that left straight */
     bool failed;      /* one of them, or the peer before them */
     bool offered;     /* they go where an RTR wants them */
     uint8_t way;      /* enum mt_wire_flag of its RTS */
@@ -115,6 +119,20 @@ struct mt_engine_context {
     struct mt_source any;      /* receives from any source; all messages */
 };
 
+/* Sending straight from memory. */
+struct mt_eager {
+    struct mt_reuse reuse;
+    struct mt_fabric_mr *implicit; /* all memory; NULL: the keeper is asked */
+    uint64_t clock_ns; /* what reading the clock takes */
+    uint32_t looked;   /* at the table, */
+    uint32_t borrowed; /* and for a registration, so often */
+    /* A wait that the next one may make up for. */
+    uint64_t waited_ns; /* 0: there is none */
+    uint64_t waited_site, waited_bytes;
+    uint64_t idle_ns;   /* of the next one, so far, */
+    uint64_t looked_ns; /* as of then; 0: it has not begun */
+};
+
 /* Rings between this process and a peer, one for each direction. */
 struct mt_engine_ring {
     struct mt_engine_peer *peer;
@@ -133,7 +151,7 @@ struct mt_engine_peer {
     struct mt_fabric_qp *qp;
     struct mt_credits credits;
     struct mt_reads reads;
-    uint32_t writing;       /* WRITEs that have not completed */
+    uint32_t writing;       /* of its transfers */
     uint32_t sent, arrived; /* sequence of the last message */
     bool offered;           /* a ring, or there was none left */
     struct mt_engine_ring *ring; /* NULL: it has not sent much, nor did we */
@@ -177,6 +195,8 @@ struct mt_engine {
     struct mt_engine_transfer *transfers_free;
     struct mt_engine_counts counts;
     struct mt_choices choices;
+    struct mt_eager *eager;  /* NULL: all short messages are copied, and .. */
+    const char *eager_off;   /* .. this is why; or they are for now */
     uint64_t opened_ns;
     uint32_t unchecked; /* messages since the last with a checksum */
     uint64_t max_work; /* bytes of a READ or WRITE */
@@ -326,7 +346,7 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
 /* An EAGER message that is not synchronous, by the ring of its peer. MT_EAGAIN:
  * not by it. */
 enum mt_status mt_ring_send(struct mt_engine_peer *peer,
-                            const struct mt_engine_request *request);
+                            struct mt_engine_request *request);
 /* What a peer is to be told of rings, and what of a message waits for room.
  * False: not now, and no other message may leave before it. */
 bool mt_ring_flush(struct mt_engine_peer *peer);
@@ -376,6 +396,50 @@ MT_INLINE bool mt_leave_thanks(const struct mt_engine_request *request)
            request->state == MT_REQUEST_WRONG;
 }
 
+/* ---- straight from memory (eager.c) ---- */
+
+/* What there is to do before the queue pairs are made, with the device open, and
+ * at the end. */
+void mt_eager_open(struct mt_engine *engine);
+void mt_eager_close(struct mt_engine *engine);
+/* The keeper is another one. */
+void mt_eager_keeper(struct mt_engine *engine);
+/* A short send begins: it may get a transfer, whose registration it leaves by. */
+void mt_eager_choose(struct mt_engine_request *request);
+/* Its payload, where it is copied. */
+void mt_eager_copy_timed(struct mt_engine_request *request, void *to);
+MT_INLINE void mt_eager_copy(struct mt_engine_request *request, void *to)
+{
+    if (mt_unlikely(request->timed != 0)) {
+        mt_eager_copy_timed(request, to);
+    } else {
+        mt_layout_pack(&request->buffer, 0, to, request->buffer.bytes);
+    }
+}
+/* The payload behind its header. */
+struct mt_path_rest mt_eager_rest(const struct mt_engine_request *request);
+/* Its message is posted. */
+void mt_eager_posted(struct mt_engine_request *request);
+/* The value of a message that has completed; 0: it was a copy. */
+void mt_eager_left(uint64_t value, enum mt_status status);
+
+/* Somebody looks whether anything has come; before the round, and after it. */
+void mt_eager_idles(struct mt_engine *engine);
+void mt_eager_moved(struct mt_engine *engine);
+
+/* May be asked without the lock. */
+MT_INLINE bool mt_eager_waited(const struct mt_engine *engine)
+{
+    return mt_unlikely(engine->eager != NULL) &&
+           __atomic_load_n(&engine->eager->waited_ns, __ATOMIC_RELAXED) != 0;
+}
+
+MT_INLINE bool mt_eager_straight(const struct mt_engine_request *request)
+{
+    return request->state == MT_REQUEST_EAGER && request->transfer != NULL &&
+           request->transfer->mr != NULL;
+}
+
 /* ---- transfers (transfer.c) ---- */
 
 /* NULL: no memory. */
@@ -413,7 +477,7 @@ void mt_transfer_read(struct mt_engine_transfer *transfer,
 /* ---- registered memory (keeper.c) ---- */
 
 /* Contiguous payload gets a registration that is kept. False: there is none. */
-bool mt_transfer_borrow(struct mt_engine_transfer *transfer);
+bool mt_transfer_borrow(struct mt_engine_transfer *transfer, uint64_t bytes);
 /* Whosever it is. */
 void mt_transfer_unregister(struct mt_engine_transfer *transfer);
 

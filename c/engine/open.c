@@ -257,7 +257,7 @@ static enum mt_status mt_peers_connect(struct mt_engine *engine)
     struct mt_mesh_options o = {
         .rc = {.send_depth = mt_send_depth(engine),
                .receive_depth = mt_window(engine),
-               .pieces = 1,
+               .pieces = engine->eager != NULL ? 2 : 1,
                .reads = mt_reads_at_once(engine)},
         .prepare = mt_peer_prepare,
         .user = engine,
@@ -275,6 +275,7 @@ static void mt_engine_free(struct mt_engine *engine)
     mt_contexts_free(engine);
     mt_transfers_free(engine);
     mt_choices_free(&engine->choices);
+    mt_eager_close(engine);
     if (engine->mesh.rails != NULL) {
         mt_mesh_destroy(&engine->mesh);
     }
@@ -309,6 +310,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     }
     status = mt_hello(engine, status);
     if (status == MT_OK) {
+        mt_eager_open(engine);
         status = mt_peers_connect(engine);
     }
     if (status == MT_OK && options->thread) {
@@ -362,5 +364,12 @@ void mt_engine_count(const struct mt_engine *engine,
     struct mt_engine *e = (struct mt_engine *)engine;
     mt_engine_lock(e);
     *counts_p = engine->counts;
+    if (e->eager != NULL) {
+        const struct mt_reuse *reuse = &e->eager->reuse;
+        counts_p->reuse_buffers = reuse->count;
+        counts_p->reuse_frequent = reuse->frequent;
+        counts_p->reuse_untracked = reuse->untracked;
+        counts_p->reuse_retreats = reuse->retreats;
+    }
     mt_engine_unlock(e);
 }

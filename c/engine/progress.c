@@ -48,8 +48,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
     mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that but
                                   * by READs, which complete */
     mt_peer_busy(peer);
-    if (peer->ring != NULL) {
-        peer->ring->out.owes = false;
+    if (peer->ring != NULL && peer->ring->out.owes) {
+        peer->ring->out.owes = false; /* and so will not complete */
+        mt_eager_left(peer->ring->out.value, MT_EPEER);
     }
     while (peer->leaving != NULL) {
         struct mt_engine_request *r = peer->leaving;
@@ -61,7 +62,7 @@ void mt_peer_end(struct mt_engine_peer *peer)
         struct mt_engine_request *r = engine->transfers[i]->request;
         if (r != NULL && r->peer == peer &&
             (r->state == MT_REQUEST_ANSWER || r->state == MT_REQUEST_COLLECT)) {
-            mt_request_end(r, MT_EPEER);
+            mt_request_wait(r, MT_EPEER);
         }
     }
     mt_posted_end(engine, peer->process);
@@ -154,6 +155,9 @@ static void mt_ring_completion(struct mt_engine_peer *peer,
         kind == MT_PATH_RING        ? mt_path_ring_written(&ring->out, c)
         : kind == MT_PATH_RING_TOLD ? mt_path_ring_told(&ring->in, c)
                                     : c->status;
+    if (kind == MT_PATH_RING) {
+        mt_eager_left(mt_path_value(c->id), status);
+    }
     if (mt_unlikely(status != MT_OK)) {
         mt_peer_end(peer);
     }
@@ -172,7 +176,9 @@ static void mt_completion(struct mt_engine *engine,
         mt_mail(peer, c);
         break;
     case MT_PATH_MESSAGE:
-        if (mt_credits_sent(&peer->credits, c) != MT_OK) {
+        mt_credits_sent(&peer->credits, c);
+        mt_eager_left(mt_path_value(c->id), c->status);
+        if (c->status != MT_OK) {
             mt_peer_end(peer);
         }
         break;
@@ -228,33 +234,17 @@ bool mt_engine_round(struct mt_engine *engine)
     return mt_rings_poll(engine) || moved;
 }
 
-bool mt_engine_progress(struct mt_engine *engine)
+/* A round of whoever waits or looks. spins: see mt_engine_spin. */
+static bool mt_turn(struct mt_engine *engine, bool spins)
 {
-    if (mt_unlikely(engine->forgotten)) {
-        return false;
-    }
-    mt_engine_lock(engine);
-    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
-    bool moved = mt_engine_round(engine);
-    mt_engine_unlock(engine);
-    return moved;
-}
-
-bool mt_engine_spin(struct mt_engine *engine)
-{
-    if (mt_unlikely(engine->forgotten)) {
-        return false;
-    }
-    uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
-    __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
-    bool polls = engine->rails.rails[0].caps->writes_need_polls;
-    if (!polls && spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine)) {
-        return false; /* and the thread does not count on it */
-    }
-    mt_engine_lock(engine);
-    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
     bool moved;
-    if (polls) {
+    mt_engine_lock(engine);
+    __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
+    if (mt_unlikely(mt_eager_waited(engine))) {
+        mt_eager_idles(engine);
+        spins = false; /* for what completes, too */
+    }
+    if (!spins || engine->rails.rails[0].caps->writes_need_polls) {
         moved = mt_engine_round(engine);
     } else {
         moved = mt_rings_poll(engine);
@@ -263,6 +253,26 @@ bool mt_engine_spin(struct mt_engine *engine)
             moved = mt_queues_poll(engine) || moved;
         }
     }
+    if (moved && mt_unlikely(mt_eager_waited(engine))) {
+        mt_eager_moved(engine);
+    }
     mt_engine_unlock(engine);
     return moved;
+}
+
+bool mt_engine_progress(struct mt_engine *engine)
+{
+    return mt_likely(!engine->forgotten) && mt_turn(engine, false);
+}
+
+bool mt_engine_spin(struct mt_engine *engine)
+{
+    uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
+    if (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine) &&
+        !engine->rails.rails[0].caps->writes_need_polls &&
+        !mt_eager_waited(engine)) {
+        return false; /* and the thread does not count on it */
+    }
+    return mt_likely(!engine->forgotten) && mt_turn(engine, true);
 }

@@ -17,6 +17,8 @@ void mt_request_begin(struct mt_engine_context *context,
     request->cancelled = false;
     request->wrong = MT_ENGINE_NO_WAY;
     request->done = 0;
+    __atomic_store_n(&request->timed, 0, __ATOMIC_RELAXED);
+    request->awaited_ns = 0;
     request->context = context;
     request->peer = NULL;
     request->transfer = NULL;

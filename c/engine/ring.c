@@ -157,7 +157,7 @@ bool mt_ring_busy(struct mt_engine_peer *peer)
 /* ---- messages ---- */
 
 enum mt_status mt_ring_send(struct mt_engine_peer *peer,
-                            const struct mt_engine_request *r)
+                            struct mt_engine_request *r)
 {
     struct mt_engine_ring *ring = peer->ring;
     uint64_t payload = r->buffer.bytes;
@@ -174,9 +174,18 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
                            .source = r->context->rank,
                            .tag = r->want_tag};
     uint32_t header = mt_wire_shorten(&ring->sent, &head, at);
-    mt_layout_pack(&r->buffer, 0, at + header, payload);
-    enum mt_status status =
-        mt_path_ring_commit(&ring->out, header + payload);
+    enum mt_status status;
+    bool straight = mt_eager_straight(r);
+    if (mt_unlikely(straight)) {
+        struct mt_path_rest rest = mt_eager_rest(r);
+        status = mt_path_ring_commit(&ring->out, header, &rest);
+    } else {
+        mt_eager_copy(r, at + header);
+        status = mt_path_ring_commit(&ring->out, header + payload, NULL);
+    }
+    if (status == MT_OK && mt_unlikely(straight)) {
+        mt_eager_posted(r);
+    }
     if (status == MT_OK) {
         if (header == sizeof(head)) {
             mt_wire_keep(&ring->sent, &head);

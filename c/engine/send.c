@@ -20,8 +20,10 @@ static void mt_leave_head(const struct mt_engine_request *r,
     switch (r->state) {
     case MT_REQUEST_EAGER:
         head->kind = MT_WIRE_EAGER;
-        head->flags = t != NULL ? MT_WIRE_SYNCHRONOUS : 0;
-        rest->number = t != NULL ? t->number : 0;
+        if (r->mode == MT_ENGINE_SYNCHRONOUS) {
+            head->flags = MT_WIRE_SYNCHRONOUS;
+            rest->number = t->number;
+        }
         break;
     case MT_REQUEST_RTS:
         head->kind = MT_WIRE_RTS;
@@ -98,7 +100,7 @@ static bool mt_leave_credits_low(const struct mt_engine_peer *peer)
 
 /* By SEND, for a credit. */
 static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
-                                    const struct mt_engine_request *r,
+                                    struct mt_engine_request *r,
                                     uint64_t *payload_p)
 {
     void *place;
@@ -117,8 +119,17 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
         at += sizeof(rest);
     }
     uint64_t payload = mt_leave_payload(peer, r, &from);
-    mt_layout_pack(&r->buffer, from, at, payload);
-    at += payload;
+    bool straight = mt_eager_straight(r);
+    struct mt_path_rest more;
+    if (mt_unlikely(straight)) {
+        more = mt_eager_rest(r);
+    } else if (r->state == MT_REQUEST_EAGER) {
+        mt_eager_copy(r, at);
+        at += payload;
+    } else {
+        mt_layout_pack(&r->buffer, from, at, payload);
+        at += payload;
+    }
     /* whose thread waits has to do something for it */
     bool asks = head->kind == MT_WIRE_RTS || head->kind == MT_WIRE_PULL ||
                 head->kind == MT_WIRE_CTS ||
@@ -126,7 +137,11 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
                 mt_leave_credits_low(peer);
     uint32_t flags = asks ? MT_FABRIC_SOLICITED : 0;
     status = mt_credits_commit(&peer->credits,
-                               (uint32_t)(at - (char *)place), flags);
+                               (uint32_t)(at - (char *)place), flags,
+                               straight ? &more : NULL);
+    if (status == MT_OK && mt_unlikely(straight)) {
+        mt_eager_posted(r);
+    }
     if (status == MT_OK) {
         peer->sent++;
         mt_peer_busy(peer); /* until it has completed */
@@ -153,7 +168,7 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
     memcpy(to + 1, rest, sizeof(*rest));
     bool asks = head->kind == MT_WIRE_REVOKE || mt_leave_credits_low(peer);
     status = mt_credits_commit(&peer->credits, MT_WIRE_LONG_BYTES,
-                               asks ? MT_FABRIC_SOLICITED : 0);
+                               asks ? MT_FABRIC_SOLICITED : 0, NULL);
     if (status == MT_OK) {
         peer->sent++;
         mt_peer_busy(peer);
@@ -162,12 +177,12 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
 }
 
 static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
-                                    const struct mt_engine_request *r,
+                                    struct mt_engine_request *r,
                                     uint64_t *payload_p)
 {
     enum mt_status status = MT_EAGAIN;
     if (peer->ring != NULL && r->state == MT_REQUEST_EAGER &&
-        r->transfer == NULL) {
+        r->mode == MT_ENGINE_STANDARD) {
         *payload_p = r->buffer.bytes;
         status = mt_ring_send(peer, r);
     }
@@ -198,7 +213,12 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
 {
     struct mt_engine_counts *counts = &r->context->engine->counts;
     struct mt_engine_transfer *t = r->transfer;
-    counts->copied_bytes += payload;
+    if (mt_unlikely(mt_eager_straight(r))) {
+        counts->zero_copy_messages++;
+        counts->zero_copy_bytes += payload;
+    } else {
+        counts->copied_bytes += payload;
+    }
     if (mt_unlikely(r->peer->rtr != NULL) && mt_leave_names(r)) {
         mt_rtr_left(r);
     }
@@ -206,10 +226,10 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
     case MT_REQUEST_EAGER:
         counts->eager_messages++;
         counts->eager_bytes += payload;
-        if (t == NULL) {
-            mt_request_end(r, MT_OK);
-        } else {
+        if (r->mode == MT_ENGINE_SYNCHRONOUS) {
             r->state = MT_REQUEST_ANSWER;
+        } else {
+            mt_request_wait(r, MT_OK);
         }
         break;
     case MT_REQUEST_RTS:
@@ -402,7 +422,10 @@ static enum mt_status mt_send_peer(struct mt_engine_request *r, bool eager)
         eager = eager && (r->buffer.bytes == 0 ||
                           !mt_verify_shuns(r->peer, MT_ENGINE_EAGER));
     }
-    if (!eager || r->mode == MT_ENGINE_SYNCHRONOUS) {
+    if (eager && mt_unlikely(r->context->engine->eager != NULL)) {
+        mt_eager_choose(r);
+    }
+    if (!eager || (r->mode == MT_ENGINE_SYNCHRONOUS && r->transfer == NULL)) {
         struct mt_engine_transfer *t = mt_transfer_new(r);
         if (t == NULL) {
             return MT_ENOMEM;

@@ -101,7 +101,7 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
     const struct mt_buffer *b = &t->request->buffer;
     struct mt_engine *engine = t->request->context->engine;
     void *address = b->address;
-    if (mt_contiguous(b) && mt_transfer_borrow(t)) {
+    if (mt_contiguous(b) && mt_transfer_borrow(t, t->bytes)) {
         return MT_OK;
     }
     if (!mt_contiguous(b)) {

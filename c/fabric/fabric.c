@@ -229,6 +229,8 @@ enum mt_status mt_fabric_open(const char *device,
         context->provider = provider;
     }
     context->device = devices[found];
+    context->device.caps.offloads = devices[found].caps.offloads ||
+                                    options->engine == MT_FABRIC_ENGINE_THREAD;
     context->options = *options;
     context->objects = 0;
     mt_context_add(context);
@@ -328,6 +330,15 @@ enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
 {
     return address != NULL ? mt_mr_create(pd, address, bytes, access, mr_p)
                            : MT_EINVAL;
+}
+
+enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
+                                     struct mt_fabric_mr **mr_p)
+{
+    const uintptr_t first = 4096; /* nothing is below */
+    return pd->context->device.caps.implicit
+               ? mt_mr_create(pd, (void *)first, SIZE_MAX - first, 0, mr_p)
+               : MT_ENOTSUP;
 }
 
 enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,

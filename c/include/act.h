@@ -41,6 +41,8 @@ struct mt_act_host {
     void (*say)(bool once, const char *text);
     /* The function that this thread is in, like MPI_Wait. */
     const char *(*call)(void);
+    /* Where this thread's call stands in the program: an address, never 0. */
+    uint64_t (*site)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;
     struct mt_act_live live;

@@ -9,6 +9,12 @@ struct mt_engine_counts {
     uint64_t eager_messages; /* sent with their header, by copy */
     uint64_t eager_bytes; /* payload of these */
     uint64_t ring_messages; /* of these, written into a ring of the receiver */
+    uint64_t zero_copy_messages; /* of the eager ones, straight from the memory of the program */
+    uint64_t zero_copy_bytes; /* payload of these */
+    uint64_t reuse_buffers; /* buffers whose use is counted now */
+    uint64_t reuse_frequent; /* of these, found worth registering */
+    uint64_t reuse_untracked; /* messages from other buffers: there were enough */
+    uint64_t reuse_retreats; /* times that a place of the program was found to wait longer than a copy takes */
     uint64_t rendezvous_messages; /* sent otherwise: longer ones */
     uint64_t rendezvous_bytes; /* payload of these */
     uint64_t read_messages; /* of these, read by the receiver */
@@ -44,6 +50,12 @@ struct mt_engine_counts {
     X(eager_messages) \
     X(eager_bytes) \
     X(ring_messages) \
+    X(zero_copy_messages) \
+    X(zero_copy_bytes) \
+    X(reuse_buffers) \
+    X(reuse_frequent) \
+    X(reuse_untracked) \
+    X(reuse_retreats) \
     X(rendezvous_messages) \
     X(rendezvous_bytes) \
     X(read_messages) \
@@ -119,6 +131,6 @@ struct mt_left_counts {
     X(bytes_of_communicators) \
     X(messages_by_arguments)
 
-enum { MPITRACE_COUNTS = 50 }; /* in all groups */
+enum { MPITRACE_COUNTS = 56 }; /* in all groups */
 
 #endif

@@ -51,6 +51,8 @@ struct mt_buffer {
     void *address;
     const struct mt_layout *layout; /* NULL: contiguous */
     uint64_t bytes;                 /* of payload; a multiple of layout->size */
+    uint64_t site; /* of a send: where in the program; messages of one place wait
+                    * alike. 0: the memory is a copy, not the program's */
 };
 
 /* ---- the engine ---- */
@@ -63,12 +65,22 @@ enum mt_engine_rendezvous {
                          * and the sender writes; else the receiver reads */
 };
 
+/* Whether contiguous messages up to the eager limit leave straight from the
+ * program's memory (Rashti and Afsahi, 2009), which they have not done before
+ * that was read: their requests are done later than those of copies. */
+enum mt_engine_reuse {
+    MT_ENGINE_COPIES = 0,
+    MT_ENGINE_REUSES, /* from buffers that are used often, by reuse.h */
+    MT_ENGINE_REUSES_ALWAYS, /* wherever it can be, whatever it costs: for tests */
+};
+
 /* Registrations that somebody keeps from message to message. get: one that
  * covers the bytes and allows everything, until put; false: not now, and the
- * engine registers the memory for this message. Both are called from any thread
- * with the engine's lock: they neither wait nor call the engine. */
+ * engine registers the memory for this message, or copies a short one. Both are
+ * called from any thread with the engine's lock: they neither wait nor call the
+ * engine. */
 struct mt_engine_kept {
-    const void *reference;
+    const void *reference; /* not NULL */
     uint32_t lkey, rkey;
 };
 struct mt_engine_keeper {
@@ -100,6 +112,10 @@ struct mt_engine_options {
     uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
     uint64_t ring_bytes;  /* memory for short messages of a peer that sends much,
                            * which it writes there; 0: all go by SEND */
+    enum mt_engine_reuse reuse;
+    uint64_t reuse_from;  /* shorter messages are copied; never below 128 bytes */
+    uint32_t speculation; /* per cent of the uses that pay for registering a
+                           * buffer after which it is: 25, 50 or 100 */
     enum mt_engine_rendezvous rendezvous;
     /* Of MT_ENGINE_RTR: per cent of what a receiver asks for that must be of
      * use, or it stops asking; and how many are counted before that. */
@@ -132,6 +148,8 @@ const struct mt_fabric_device *mt_engine_device(const struct mt_engine *engine);
 /* From now on; NULL: nobody any more, with no request under way. */
 void mt_engine_keep(struct mt_engine *engine,
                     const struct mt_engine_keeper *keeper);
+/* Why no message leaves straight from the program's memory; NULL: they may. */
+const char *mt_engine_reuse_off(const struct mt_engine *engine);
 /* In a child of fork: touches nothing shared. The engine does nothing there from
  * now on (MT_ESTATE), and its memory stays. */
 void mt_engine_forget(struct mt_engine *engine);
@@ -158,6 +176,8 @@ struct mt_engine_request {
     enum mt_engine_way wrong; /* receive: what came by this way is not what was
                                * sent; MT_ENGINE_NO_WAY: nothing says so */
     uint32_t done; /* mt_engine_done */
+    uint32_t timed; /* it is to be known how long somebody waits for it, .. */
+    uint64_t awaited_ns; /* .. since then; 0: nobody does */
 
     /* The engine's own. */
     struct mt_engine_request *next, **link;
@@ -174,9 +194,18 @@ struct mt_engine_request {
     uint32_t check, checksum; /* of a send, see verify.c */
 };
 
+void mt_engine_awaited(const struct mt_engine_request *request);
+
+/* Who asks, and learns that it is not, is taken to wait for it from then on. */
 MT_INLINE bool mt_engine_done(const struct mt_engine_request *request)
 {
-    return __atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0;
+    if (__atomic_load_n(&request->done, __ATOMIC_ACQUIRE) != 0) {
+        return true;
+    }
+    if (mt_unlikely(__atomic_load_n(&request->timed, __ATOMIC_RELAXED) != 0)) {
+        mt_engine_awaited(request);
+    }
+    return false;
 }
 
 /* Start; the request is done at once or later. Anything but MT_OK: it was not
@@ -245,6 +274,20 @@ struct mt_engine_decision {
     uint64_t decided_ns; /* since the engine was opened; 0: not decided yet */
     uint64_t messages[2], bytes[2]; /* by known, by newcomer */
 };
+/* What sending straight from memory rests on: medians and means of the latest
+ * times, in ns, of messages of from to less than 2 * from bytes. */
+struct mt_engine_reuse_cost {
+    uint64_t from, messages;
+    double copy_ns;     /* Cm; 0: not known */
+    double register_ns; /* Rm; 0: all memory is registered */
+    uint32_t places;    /* of the program, whose wait is known */
+    uint32_t waiting;   /* of these, that wait longer than a copy takes */
+    double exposed_ns;  /* Lm: mean of the places */
+};
+/* Of sizes that were sent: how many, at most room. look_p: V, both look-ups. */
+uint32_t mt_engine_reuse_costs(const struct mt_engine *engine,
+                               struct mt_engine_reuse_cost *out, uint32_t room,
+                               double *look_p);
 /* How many there are; out has so many of them as there is room. */
 uint32_t mt_engine_decisions(const struct mt_engine *engine,
                              struct mt_engine_decision *out, uint32_t room);

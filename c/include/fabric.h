@@ -84,6 +84,9 @@ struct mt_fabric_caps {
                               * false: it breaks the connection, as iWARP does */
     bool writes_need_polls;  /* WRITEs of peers land only while somebody polls
                               * here, or an engine thread does */
+    bool offloads; /* somebody else than who posts and polls carries work out: a
+                    * device, or an engine thread */
+    bool implicit; /* nothing is pinned: mt_fabric_mr_implicit */
 };
 
 /* A port of a device. Each is a rail. */
@@ -198,6 +201,11 @@ enum mt_status mt_fabric_pd_destroy(struct mt_fabric_pd *pd);
  * any region may be polled. MT_ENOMEM, MT_EPERM: limits (RLIMIT_MEMLOCK). */
 enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
                                      size_t bytes, uint32_t access,
+                                     struct mt_fabric_mr **mr_p);
+/* All memory that the process has, or will have, to be sent from: nobody else
+ * reaches it (in verbs: an implicit region, for on-demand paging). MT_ENOTSUP:
+ * the device pins what is registered. */
+enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
                                      struct mt_fabric_mr **mr_p);
 /* New memory, zeroed, page-aligned, that the provider reaches best: over shm the
  * peers map it. For rings and flags. */

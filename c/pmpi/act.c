@@ -173,6 +173,14 @@ static const char *mt_act_call(void)
     return id != 0 ? mt_call_name(id) : "a call of MPI";
 }
 
+/* While measurement is paused it is that of an earlier call. */
+static uint64_t mt_act_site(void)
+{
+    const struct mt_shard *shard = mt_tls.shard;
+    uint64_t address = shard != NULL ? shard->thread->address : 0;
+    return address != 0 ? address : 1;
+}
+
 static int mt_act_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -265,6 +273,7 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
         .symbol = mt_attach_symbol,
         .say = mt_act_say,
         .call = mt_act_call,
+        .site = mt_act_site,
         .policy = policy,
         .live = mt_act_live,
         .faults = mt_process.knobs.act_faults[0] != '\0'

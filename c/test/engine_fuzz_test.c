@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* Messages of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it many that are nearly right. Each message lies in memory of exactly its size.
  * Nothing may crash, nothing outside the receives may change, and once the peer
@@ -78,6 +78,14 @@ enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
     (void)pd;
     (void)access;
     return MT_OK;
+}
+
+enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
+                                     struct mt_fabric_mr **mr_p)
+{
+    (void)pd;
+    (void)mr_p;
+    return MT_ENOTSUP;
 }
 
 enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
@@ -188,13 +196,13 @@ static void begin(void)
           MT_OK);
     for (int i = 0; i < RECEIVES; i++) {
         struct mt_buffer b = {memory[i] + GUARD, i == 2 ? &spread : NULL,
-                              i == 2 ? ROOM / 15 * 10 : ROOM};
+                              i == 2 ? ROOM / 15 * 10 : ROOM, 0};
         CHECK(mt_engine_receive(context, &receives[i],
                                 i % 2 == 0 ? 1 : MT_ENGINE_ANY,
                                 i == 3 ? MT_ENGINE_ANY : i, &b) == MT_OK);
     }
     for (int i = 0; i < SENDS; i++) {
-        struct mt_buffer b = {payload[i], NULL, i % 2 == 0 ? ROOM : 8};
+        struct mt_buffer b = {payload[i], NULL, i % 2 == 0 ? ROOM : 8, 0};
         CHECK(mt_engine_send(context, &sends[i], 1, i,
                              MT_ENGINE_SYNCHRONOUS, &b) == MT_OK);
     }

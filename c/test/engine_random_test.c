@@ -254,7 +254,8 @@ static void send_next(struct actor *a)
         plan_of(a->job->seed, fix.rank, a->thread, a->epoch, a->next);
     struct mt_buffer b = {.address = s->memory,
                           .layout = p.strided ? &strided : NULL,
-                          .bytes = p.bytes};
+                          .bytes = p.bytes,
+                          .site = 1 + (uint32_t)p.tag};
     for (uint64_t j = 0; j < p.bytes; j++) {
         *byte_at(s->memory, p.strided, j) = (char)byte_of(p.content, j);
     }
@@ -626,12 +627,14 @@ static void run(void *argument)
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
             CHECK(counts.ring_messages < counts.eager_messages);
         }
+        CHECK((counts.zero_copy_messages > 0) ==
+              (o.reuse == MT_ENGINE_REUSES_ALWAYS));
         fix_close();
     }
 }
 
-/* Turns of try take one rendezvous after the other, or try them, and verify more
- * or less; and differ between seeds. */
+/* Turns of try take one rendezvous after the other, or try them, verify more or
+ * less, and copy short messages or not; and differ between seeds. */
 static uint64_t turn;
 
 static bool try(const char *what, uint32_t processes, struct job job)
@@ -646,6 +649,8 @@ static bool try(const char *what, uint32_t processes, struct job job)
     job.options.rtr_sample = 10;
     job.options.choose = turn / 3 % 2 == 0;
     job.options.verify_every = (uint32_t)(turn / 2 % 3);
+    job.options.reuse =
+        turn % 3 == 0 ? MT_ENGINE_COPIES : MT_ENGINE_REUSES_ALWAYS;
     turn++;
     job.epochs = (job.epochs + SLOWER - 1) / SLOWER;
     job.epochs = job.epochs < 2 ? 2 : job.epochs;

@@ -26,7 +26,7 @@ struct mt_fabric_qp {
     uint32_t at, to;
     bool failed;
     struct mt_fabric_send work[WORLD_WIRE]; /* posted, not moved */
-    struct mt_fabric_piece pieces[WORLD_WIRE];
+    struct mt_fabric_piece pieces[WORLD_WIRE][2];
     uint32_t first, last;
     struct mt_fabric_receive receives[WORLD_WIRE];
     struct mt_fabric_piece slots[WORLD_WIRE];
@@ -41,7 +41,8 @@ struct mt_fabric_cq {
 
 struct mt_fabric_pd {
     bool refuses; /* to register memory */
-    bool full;    /* no WRITE finds room in a queue */
+    bool full;    /* no WRITE finds room in a queue, .. */
+    uint32_t but; /* .. but so many */
 };
 
 struct world_memory {
@@ -52,6 +53,8 @@ struct world_memory {
 
 struct world_options {
     uint32_t processes, window, eager_limit, usage, sample;
+    uint32_t ring_bytes, verify_every;
+    bool straight; /* short messages from memory that a keeper registers */
     uint64_t max_work; /* bytes of a READ or WRITE */
     enum mt_engine_rendezvous rendezvous;
 };
@@ -110,14 +113,18 @@ static enum mt_status world_post_send(struct mt_fabric_qp *qp,
                                                      .qp = 1 + qp->to});
         return MT_OK;
     }
-    if (qp->last - qp->first == WORLD_WIRE ||
-        (work->opcode == MT_FABRIC_WRITE && world.pds[qp->at].full)) {
+    struct mt_fabric_pd *pd = &world.pds[qp->at];
+    bool full = work->opcode == MT_FABRIC_WRITE && pd->full;
+    if (qp->last - qp->first == WORLD_WIRE || (full && pd->but == 0)) {
         return MT_EAGAIN;
     }
+    pd->but -= full;
     uint32_t place = qp->last++ % WORLD_WIRE;
     qp->work[place] = *work;
-    qp->pieces[place] = work->pieces[0];
-    qp->work[place].pieces = &qp->pieces[place];
+    for (uint32_t i = 0; i < work->piece_count; i++) {
+        qp->pieces[place][i] = work->pieces[i];
+    }
+    qp->work[place].pieces = qp->pieces[place];
     bool has = world_message(work, &m);
     if (has || work->opcode != MT_FABRIC_SEND) {
         world_heard(qp->at, qp->to, work, has ? &m : NULL);
@@ -188,6 +195,14 @@ enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
     return MT_OK;
 }
 
+enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
+                                     struct mt_fabric_mr **mr_p)
+{
+    (void)pd;
+    (void)mr_p;
+    return MT_ENOTSUP;
+}
+
 enum mt_status mt_fabric_mr_destroy(struct mt_fabric_mr *mr)
 {
     world.memories[mr->rkey].mr = NULL;
@@ -197,6 +212,30 @@ enum mt_status mt_fabric_mr_destroy(struct mt_fabric_mr *mr)
     }
     free(mr);
     return MT_OK;
+}
+
+/* A keeper that keeps nothing: what it lends is registered as long as that. */
+enum { WORLD_LENT = 10 }; /* its lkeys: more by this than the rkeys */
+
+static bool world_lend(void *user, void *address, uint64_t bytes,
+                       struct mt_engine_kept *kept_p)
+{
+    struct mt_fabric_mr *mr;
+    if (mt_fabric_mr_register(user, address, bytes,
+                              MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE |
+                                  MT_FABRIC_REMOTE_READ,
+                              &mr) != MT_OK) {
+        return false;
+    }
+    *kept_p = (struct mt_engine_kept){
+        .reference = mr, .lkey = WORLD_LENT + mr->rkey, .rkey = mr->rkey};
+    return true;
+}
+
+static void world_back(void *user, const void *reference)
+{
+    (void)user;
+    mt_fabric_mr_destroy((struct mt_fabric_mr *)reference);
 }
 
 /* What was posted comes back, and nothing of it happens any more. */
@@ -248,6 +287,25 @@ static const struct world_memory *world_reach(uint32_t process, uint32_t rkey,
     return m;
 }
 
+/* Pieces one behind the other, to there (NULL: they are only counted). What is
+ * lent must still be. */
+static uint32_t world_gather(uint32_t process,
+                             const struct mt_fabric_send *work, void *to)
+{
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < work->piece_count; i++) {
+        const struct mt_fabric_piece *p = &work->pieces[i];
+        if (to != NULL && (p->lkey < WORLD_LENT ||
+                           world_reach(process, p->lkey - WORLD_LENT,
+                                       (uintptr_t)p->address, p->bytes,
+                                       MT_FABRIC_LOCAL_WRITE) != NULL)) {
+            memcpy((char *)to + bytes, p->address, p->bytes);
+        }
+        bytes += p->bytes;
+    }
+    return bytes;
+}
+
 static void world_send_moves(struct mt_fabric_qp *qp,
                              const struct mt_fabric_send *work)
 {
@@ -257,15 +315,23 @@ static void world_send_moves(struct mt_fabric_qp *qp,
         exit(1);
     }
     uint32_t place = other->taken++ % WORLD_WIRE;
-    memcpy(other->slots[place].address, work->pieces[0].address,
-           work->pieces[0].bytes);
+    uint32_t bytes =
+        world_gather(qp->at, work, other->slots[place].address);
     world_complete(qp->to, 1,
                    (struct mt_fabric_completion){
                        .id = other->receives[place].id,
                        .status = MT_OK,
                        .opcode = MT_FABRIC_RECEIVE,
                        .qp = 1 + qp->at,
-                       .bytes = work->pieces[0].bytes});
+                       .bytes = bytes});
+}
+
+/* With rings only one look in four goes further. */
+static void world_progress(uint32_t process)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        mt_engine_progress(&world.engines[process]);
+    }
 }
 
 /* The next work request of a wire. False: there is none. */
@@ -276,35 +342,41 @@ static bool world_move(uint32_t from, uint32_t to)
         return false;
     }
     struct mt_fabric_send work = qp->work[qp->first % WORLD_WIRE];
-    struct mt_fabric_piece piece = qp->pieces[qp->first++ % WORLD_WIRE];
+    struct mt_fabric_piece pieces[2];
     struct mt_wire_message m;
-    work.pieces = &piece;
+    memcpy(pieces, qp->pieces[qp->first++ % WORLD_WIRE], sizeof(pieces));
+    work.pieces = pieces;
     enum mt_status status = MT_OK;
     if (world.dead[to] || world.qps[to][from].failed) {
         status = MT_EPEER;
     } else if (work.opcode == MT_FABRIC_SEND) {
         world_send_moves(qp, &work);
-    } else if (world_reach(to, work.rkey, work.remote_address, piece.bytes,
+    } else if (world_reach(to, work.rkey, work.remote_address,
+                           world_gather(from, &work, NULL),
                            work.opcode == MT_FABRIC_WRITE
                                ? MT_FABRIC_REMOTE_WRITE
                                : MT_FABRIC_REMOTE_READ) != NULL) {
         void *remote = (void *)(uintptr_t)work.remote_address;
-        bool writes = work.opcode == MT_FABRIC_WRITE;
-        memcpy(writes ? remote : piece.address, writes ? piece.address : remote,
-               piece.bytes);
+        if (work.opcode == MT_FABRIC_WRITE) {
+            world_gather(from, &work, remote);
+        } else {
+            memcpy(pieces[0].address, remote, pieces[0].bytes);
+        }
     }
     bool has = world_message(&work, &m);
-    world_complete(from, 0,
-                   (struct mt_fabric_completion){.id = work.id,
-                                                 .status = status,
-                                                 .opcode = work.opcode,
-                                                 .qp = 1 + to});
+    if ((work.flags & MT_FABRIC_SIGNALED) != 0 || status != MT_OK) {
+        world_complete(from, 0,
+                       (struct mt_fabric_completion){.id = work.id,
+                                                     .status = status,
+                                                     .opcode = work.opcode,
+                                                     .qp = 1 + to});
+    }
     if (has && status == MT_OK) {
         world_came(from, to, &m);
     }
-    mt_engine_progress(&world.engines[to]);
+    world_progress(to);
     if (!world.dead[from]) {
-        mt_engine_progress(&world.engines[from]);
+        world_progress(from);
     }
     return true;
 }
@@ -342,9 +414,18 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
 {
     static const uint32_t processes[WORLD] = {0, 1, 2};
     struct mt_engine *e = &world.engines[p];
+    static const struct mt_fabric_caps caps = {.max_pieces = 2,
+                                               .offloads = true};
     world.cqs[p][0].ops = world.cqs[p][1].ops = &world_ops;
+    e->rails.rails[0].caps = &caps;
+    e->ring_bytes = o->ring_bytes;
     e->o = (struct mt_engine_options){.eager_limit = o->eager_limit,
                                       .rendezvous = o->rendezvous,
+                                      .reuse = o->straight
+                                                   ? MT_ENGINE_REUSES_ALWAYS
+                                                   : MT_ENGINE_COPIES,
+                                      .speculation = 25,
+                                      .verify_every = o->verify_every,
                                       .rtr_usage = o->usage,
                                       .rtr_sample = o->sample};
     e->process = p;
@@ -377,6 +458,11 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
             CHECK_EQ(mt_reads_open(&peer->reads, qp, 4), MT_OK);
         }
     }
+    if (o->straight) {
+        const struct mt_engine_keeper keeper = {world_lend, world_back, e->pd};
+        mt_eager_open(e);
+        mt_engine_keep(e, &keeper);
+    }
     CHECK_EQ(mt_engine_context_open(e, WORLD_CONTEXT, p, o->processes,
                                     processes, &world.contexts[p]),
              MT_OK);
@@ -408,8 +494,10 @@ static void world_end(void)
         }
         mt_contexts_free(e);
         mt_transfers_free(e);
+        mt_eager_close(e);
         for (uint32_t i = 0; i < world.size; i++) {
             mt_credits_close(&world.peers[p][i].credits);
+            mt_ring_free(&world.peers[p][i]);
             free(world.peers[p][i].rtr);
         }
     }

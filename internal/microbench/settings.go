@@ -31,7 +31,7 @@ var Flags = []Flag{
 	{Name: "warmup", Doc: "untimed, checked repetitions before a point, at least 8", kind: kindNumber},
 	{Name: "limit-ms", Doc: "time for one point, after which it ends early", kind: kindNumber},
 	{Name: "window", Doc: "bandwidth: messages in a window", kind: kindNumber},
-	{Name: "modes", Doc: "bandwidth: uni, bidirectional, both-way", kind: kindWords, words: []string{"uni", "bidirectional", "both-way"}},
+	{Name: "modes", Doc: "bandwidth: uni, bidirectional, both-way, blocking", kind: kindWords, words: []string{"uni", "bidirectional", "both-way", "blocking"}},
 	{Name: "pool", Doc: "reuse: most bytes of buffers in one case", kind: kindSizes},
 	{Name: "buffers", Doc: "spectrum: number of buffers", kind: kindNumber},
 	{Name: "factors", Doc: "overlap, progress, exchange: computation in multiples of l0", kind: kindNumbers},

@@ -34,6 +34,9 @@ type program struct {
 // ask for them.
 const receiverFirst = "rendezvous=receiver,eager-limit=256"
 
+// straight has short messages leave from their buffers, as far as that pays.
+const straight = "eager=reuse,engine=thread"
+
 var noCalls = map[string]string{
 	"openmpi": "the library moves nothing while nobody calls it",
 	"mpich":   "the library moves nothing while nobody calls it",
@@ -65,6 +68,9 @@ var programs = []program{
 	{source: "first.c", ranks: []int{2}, policies: []string{receiverFirst}},
 	{source: "first.c", args: []string{"lands"}, ranks: []int{2}, policies: []string{receiverFirst}, native: noCalls},
 	{source: "order.c", ranks: []int{2}, policies: []string{receiverFirst}},
+	{source: "order.c", ranks: []int{2}, policies: []string{straight}},
+	{source: "modes.c", ranks: []int{2}, policies: []string{straight}},
+	{source: "threads.c", ranks: []int{2}, policies: []string{straight}},
 	{source: "progress.c", args: []string{"send"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"late"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}, policies: ways},
@@ -171,8 +177,8 @@ func TestPrograms(t *testing.T) {
 						continue // its waits never yield: minutes on few processors
 					}
 					name := strings.Join(append([]string{p.source}, p.args...), "_")
-					if slices.Equal(p.policies, []string{receiverFirst}) {
-						name += "_" + receiverFirst
+					if len(p.policies) == 1 {
+						name += "_" + p.policies[0]
 					}
 					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
 						testProgram(t, m, p, ranks, helpers, dir, command)

@@ -28,6 +28,7 @@ var policies = []string{
 	"eager-limit=128K",
 	"device=iwarp:lo",
 	"device=iwarp:lo,rndv=write,eager-limit=1000",
+	"eager=reuse,engine=thread,eager-limit=64K",
 }
 
 // rough lets everything go wrong that messages must survive: work that is late,

@@ -192,9 +192,15 @@ type ledger struct {
 	World       string
 	Rank, Ranks int
 	Policy      []string
-	CacheOff    string `json:"cache_off"`
-	Counts      map[string]int64
-	Decisions   []struct {
+	CacheOff    string  `json:"cache_off"`
+	ReuseOff    string  `json:"reuse_off"`
+	LookUpNS    float64 `json:"look_up_ns"`
+	ReuseCosts  []struct {
+		From   uint64
+		CopyNS float64 `json:"copy_ns"`
+	} `json:"reuse_costs"`
+	Counts    map[string]int64
+	Decisions []struct {
 		Communicator, Newcomer string
 		From, To               uint64
 		Pairs, Messages        uint64

@@ -67,24 +67,30 @@ void mt_credits_close(struct mt_credits *c)
     c->receives = c->sends = NULL;
 }
 
-/* Sends what lies behind the header of the next slot. count: of the message, or
- * MT_ONLY_CREDITS. */
+/* Sends what lies behind the header of the next slot, and the rest. count: of all
+ * of the message, or MT_ONLY_CREDITS. */
 static enum mt_status mt_message_post(struct mt_credits *c, uint32_t count,
-                                      uint32_t flags)
+                                      uint32_t flags,
+                                      const struct mt_path_rest *rest)
 {
     struct mt_credits_header header = {.credits = c->owed, .count = count};
     uint32_t payload = count == MT_ONLY_CREDITS ? 0 : count;
-    uint32_t slot = c->send_tail % c->o.peer_window;
-    char *at = mt_slot(c, c->sends, slot);
+    char *at = mt_slot(c, c->sends, c->send_tail % c->o.peer_window);
     memcpy(at, &header, sizeof(header));
-    struct mt_fabric_piece piece = {.address = at,
-                                    .bytes = (uint32_t)sizeof(header) + payload,
-                                    .lkey = c->sends->lkey};
-    struct mt_fabric_send work = {.id = mt_path_id(MT_PATH_MESSAGE, slot),
-                                  .opcode = MT_FABRIC_SEND,
-                                  .flags = MT_FABRIC_SIGNALED | flags,
-                                  .piece_count = 1,
-                                  .pieces = &piece};
+    struct mt_fabric_piece pieces[2] = {
+        {.address = at,
+         .bytes = (uint32_t)sizeof(header) + payload,
+         .lkey = c->sends->lkey}};
+    if (rest != NULL) {
+        pieces[0].bytes -= rest->piece.bytes;
+        pieces[1] = rest->piece;
+    }
+    struct mt_fabric_send work = {
+        .id = mt_path_id(MT_PATH_MESSAGE, rest != NULL ? rest->value : 0),
+        .opcode = MT_FABRIC_SEND,
+        .flags = MT_FABRIC_SIGNALED | flags,
+        .piece_count = rest != NULL ? 2 : 1,
+        .pieces = pieces};
     enum mt_status status = mt_fabric_post_send(c->o.qp, &work);
     if (status == MT_OK) {
         c->send_tail++;
@@ -110,9 +116,12 @@ enum mt_status mt_credits_reserve(const struct mt_credits *c, void **place_p)
 }
 
 enum mt_status mt_credits_commit(struct mt_credits *c, uint32_t count,
-                                 uint32_t flags)
+                                 uint32_t flags,
+                                 const struct mt_path_rest *rest)
 {
-    return count <= c->o.bytes ? mt_message_post(c, count, flags) : MT_EINVAL;
+    uint64_t all = count + (rest != NULL ? (uint64_t)rest->piece.bytes : 0);
+    return all <= c->o.bytes ? mt_message_post(c, (uint32_t)all, flags, rest)
+                             : MT_EINVAL;
 }
 
 enum mt_status mt_credits_send(struct mt_credits *c, const void *bytes,
@@ -129,7 +138,7 @@ enum mt_status mt_credits_send(struct mt_credits *c, const void *bytes,
     if (count > 0) {
         memcpy(place, bytes, count);
     }
-    return mt_message_post(c, count, 0);
+    return mt_message_post(c, count, 0, NULL);
 }
 
 enum mt_status mt_credits_sent(struct mt_credits *c,
@@ -188,6 +197,6 @@ enum mt_status mt_credits_flush(struct mt_credits *c)
         return MT_OK;
     }
     return c->available > 0 && mt_has_slot(c)
-               ? mt_message_post(c, MT_ONLY_CREDITS, MT_FABRIC_SOLICITED)
+               ? mt_message_post(c, MT_ONLY_CREDITS, MT_FABRIC_SOLICITED, NULL)
                : MT_EAGAIN;
 }

@@ -52,13 +52,15 @@ enum mt_status mt_credits_send(struct mt_credits *credits, const void *bytes,
                                uint32_t count);
 
 /* The same in two steps: room for a message, which the caller fills with up to
- * options.bytes (aligned to 8), and its sending. Reserved room that is not sent
- * is given again. MT_EAGAIN of either: nothing was sent. flags:
- * MT_FABRIC_SOLICITED or 0. */
+ * options.bytes (aligned to 8), and its sending, with a rest of the same message
+ * behind it (NULL: none; in the id of its completion is the value of the rest, or
+ * 0). Reserved room that is not sent is given again. MT_EAGAIN of either: nothing
+ * was sent. flags: MT_FABRIC_SOLICITED or 0. */
 enum mt_status mt_credits_reserve(const struct mt_credits *credits,
                                   void **place_p);
 enum mt_status mt_credits_commit(struct mt_credits *credits, uint32_t count,
-                                 uint32_t flags);
+                                 uint32_t flags,
+                                 const struct mt_path_rest *rest);
 
 /* Whether there are sends that have not completed. */
 MT_INLINE bool mt_credits_sending(const struct mt_credits *credits)

@@ -58,6 +58,13 @@ MT_INLINE uint64_t mt_path_value(uint64_t id)
     return id & ((UINT64_C(1) << 56) - 1);
 }
 
+/* What follows the copied bytes of a message, straight from where it lies: it
+ * must not change before the message has completed, with this value in its id. */
+struct mt_path_rest {
+    struct mt_fabric_piece piece;
+    uint64_t value;
+};
+
 /* A line for the user through a callback like say of struct mt_fabric_options;
  * NULL: to nobody. */
 void mt_path_say(void (*say)(void *user, const char *text), void *user,

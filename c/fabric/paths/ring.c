@@ -42,19 +42,23 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w)
     w->memory = NULL;
 }
 
-/* What lies in the copy, to where it belongs in the ring. */
+/* What lies in the copy, and the rest behind it, to where it belongs in the ring. */
 static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t skip,
-                                   uint64_t bytes, enum mt_path_kind kind,
+                                   uint64_t bytes,
+                                   const struct mt_path_rest *rest, uint64_t id,
                                    uint32_t flags)
 {
-    struct mt_fabric_piece piece = {.address = w->copy + w->at + skip,
-                                    .bytes = (uint32_t)bytes,
-                                    .lkey = w->memory->lkey};
-    struct mt_fabric_send work = {.id = mt_path_id(kind, 0),
+    struct mt_fabric_piece pieces[2] = {{.address = w->copy + w->at + skip,
+                                         .bytes = (uint32_t)bytes,
+                                         .lkey = w->memory->lkey}};
+    if (rest != NULL) {
+        pieces[1] = rest->piece;
+    }
+    struct mt_fabric_send work = {.id = id,
                                   .opcode = MT_FABRIC_WRITE,
                                   .flags = flags,
-                                  .piece_count = 1,
-                                  .pieces = &piece,
+                                  .piece_count = rest != NULL ? 2 : 1,
+                                  .pieces = pieces,
                                   .remote_address = w->remote_address +
                                                     w->at + skip,
                                   .rkey = w->rkey};
@@ -78,10 +82,12 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     if (mt_likely(!w->owes)) {
         return MT_OK;
     }
-    bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES;
-    enum mt_status status = mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING,
-                                         completes ? MT_FABRIC_SIGNALED : 0);
-    w->owes = status == MT_EAGAIN;
+    /* whoever waits for its rest wants to know when that has left */
+    bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES || w->value != 0;
+    enum mt_status status = mt_ring_post(
+        w, 0, MT_PATH_RING_FLAG, NULL, mt_path_id(MT_PATH_RING, w->value),
+        completes ? MT_FABRIC_SIGNALED : 0);
+    w->owes = status != MT_OK;
     if (status == MT_OK) {
         uint64_t flag;
         memcpy(&flag, w->copy + w->at, sizeof(flag));
@@ -119,8 +125,8 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
     }
     if (mt_unlikely(wraps)) {
         mt_write_flag(w, MT_FLAG_SKIP);
-        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, MT_PATH_RING_DATA, 0) !=
-            MT_OK) {
+        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, NULL,
+                         mt_path_id(MT_PATH_RING_DATA, 0), 0) != MT_OK) {
             return NULL;
         }
         mt_writer_move(w, to_end);
@@ -129,18 +135,22 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
 }
 
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
-                                   uint64_t bytes)
+                                   uint64_t bytes,
+                                   const struct mt_path_rest *rest)
 {
-    mt_write_flag(w, MT_FLAG_HERE | bytes);
+    uint64_t more = rest != NULL ? rest->piece.bytes : 0;
+    mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
     enum mt_status status =
-        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, MT_PATH_RING_DATA,
-                     MT_FABRIC_MORE);
+        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, rest,
+                     mt_path_id(MT_PATH_RING_DATA, 0), MT_FABRIC_MORE);
     if (status != MT_OK) {
         return status;
     }
     w->owes = true;
+    w->value = rest != NULL ? rest->value : 0;
     status = mt_path_ring_flush(w);
-    return status == MT_EAGAIN ? MT_OK : status;
+    w->owes = status == MT_EAGAIN;
+    return w->owes ? MT_OK : status;
 }
 
 /* ---- reading ---- */

@@ -49,7 +49,9 @@ struct mt_path_ring_writer {
     uint64_t tail; /* bytes written so far */
     uint64_t at;   /* the same in the ring */
     uint64_t head; /* read so far, as last seen */
-    bool owes;     /* the last message is posted, its flag not */
+    bool owes;     /* the last message is posted, its flag not, or not any more:
+                    * it failed */
+    uint64_t value; /* of the flag that is posted next */
 };
 
 /* bytes: of the ring, as the reader made it. MT_ENOMEM, MT_EPERM: limits. */
@@ -64,11 +66,13 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
 /* Room for a message of so many bytes (aligned to 8); NULL: not now. Room that
  * is not committed is given again. */
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
-/* Sends what was reserved, or the first bytes of it. MT_EAGAIN: nothing was sent.
- * The flag may have to wait for room in the send queue (w->owes): what must not
- * overtake the message waits for mt_path_ring_flush. */
+/* Sends the first bytes of what was reserved, and the rest (NULL: none), for which
+ * there must be room as well. MT_EAGAIN: nothing was sent. The flag may have to
+ * wait for room in the send queue (w->owes): what must not overtake the message
+ * waits for mt_path_ring_flush. */
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
-                                   uint64_t bytes);
+                                   uint64_t bytes,
+                                   const struct mt_path_rest *rest);
 /* MT_OK: no flag is owed. */
 enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w);
 

@@ -24,7 +24,8 @@ struct mt_fabric_caps mt_soft_caps(void)
         .max_inline = MT_SOFT_INLINE,
         .max_depth = 1 << 15,
         .max_message = 1 << 30,
-        .srq = true};
+        .srq = true,
+        .implicit = true};
 }
 
 /* The holder may have lost its processor to us: spin briefly, then yield. */

@@ -129,7 +129,8 @@ static void mt_caps_fill(const struct mt_verbs_library *library,
         .ud_headroom = MT_VERBS_HEADROOM,
         .srq = a->max_srq > 0,
         .events = true,
-        .waits_for_receive = true};
+        .waits_for_receive = true,
+        .offloads = true};
     if (caps->srq) { /* one limit for both kinds of queue */
         caps->max_pieces =
             mt_least(caps->max_pieces, (uint32_t)a->max_srq_sge);

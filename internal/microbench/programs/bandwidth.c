@@ -5,6 +5,7 @@
  *   bidirectional  ping-pong: size / half round trip
  *   both-way       each posts a window of Isend, then one of Irecv; both
  *                  directions are counted
+ *   blocking       as uni, by MPI_Send, one behind the other
  *
  * Qian 2010, 3.3; Rashti 2010, 3.3.2. A window holds as many messages as
  * --window says, fewer where they would fill more than WINDOW_BYTES.
@@ -64,6 +65,17 @@ static void one_way(struct window *w)
     MPI_Waitall(n, w->requests, w->statuses);
 }
 
+static void blocking(struct window *w)
+{
+    for (int k = 0; bench_rank == 0 && k < w->n; k++) {
+        MPI_Send(w->out + (size_t)k * w->stride, (int)w->bytes, MPI_BYTE,
+                 w->peer, BENCH_TAG, MPI_COMM_WORLD);
+    }
+    if (bench_rank == 1) {
+        MPI_Waitall(post_receives(w, 0), w->requests, w->statuses);
+    }
+}
+
 static void both_ways(struct window *w)
 {
     int n = post_sends(w, 0);
@@ -101,9 +113,10 @@ static void check_rounds(struct window *w, void (*move)(struct window *),
     }
 }
 
-static double windows_mb_s(struct window *w, int both, long iterations)
+static double windows_mb_s(struct window *w, void (*move)(struct window *),
+                           long iterations)
 {
-    void (*move)(struct window *) = both ? both_ways : one_way;
+    int both = move == both_ways;
     long block = bench_block(iterations), done = 0;
     double spent = 0.0;
 
@@ -145,7 +158,7 @@ static void measure(size_t bytes, long window, long iterations,
     w.in = bench_alloc(whole);
     if (bench_has(modes, "uni")) {
         bench_result("mode=uni size=%zu mb_s=%.3f window=%d", bytes,
-                     windows_mb_s(&w, 0, iterations), w.n);
+                     windows_mb_s(&w, one_way, iterations), w.n);
     }
     if (bench_has(modes, "bidirectional")) {
         bench_result("mode=bidirectional size=%zu mb_s=%.3f", bytes,
@@ -153,7 +166,11 @@ static void measure(size_t bytes, long window, long iterations,
     }
     if (bench_has(modes, "both-way")) {
         bench_result("mode=both-way size=%zu mb_s=%.3f window=%d", bytes,
-                     windows_mb_s(&w, 1, iterations), w.n);
+                     windows_mb_s(&w, both_ways, iterations), w.n);
+    }
+    if (bench_has(modes, "blocking")) {
+        bench_result("mode=blocking size=%zu mb_s=%.3f window=%d", bytes,
+                     windows_mb_s(&w, blocking, iterations), w.n);
     }
     bench_free(w.out, whole);
     bench_free(w.in, whole);

@@ -90,6 +90,45 @@ static void pieces(struct side *s)
     side_close(s);
 }
 
+/* Behind a registered piece one of memory that nobody registered, and that was
+ * not there yet when all memory was. */
+static void implicit(struct side *s)
+{
+    enum { HEAD = 40, REST = 20000 };
+    struct mt_fabric_mr *all;
+    side_open(s, false);
+    side_connect(s);
+    enum mt_status status = mt_fabric_mr_implicit(s->pd, &all);
+    EQ(status, s->caps->implicit ? MT_OK : MT_ENOTSUP);
+    struct mt_fabric_mr *mr = registered(s, HEAD + REST);
+    char *rest = malloc(REST);
+    CHECK(rest != NULL);
+    if (status == MT_OK && s->rank == 0) {
+        struct mt_fabric_piece list[2] = {
+            piece(mr, 0, HEAD),
+            {.address = rest, .bytes = REST, .lkey = all->lkey}};
+        struct mt_fabric_send work = send_of(1, list, 2, SIGNALED);
+        fill(mr->address, HEAD, 1);
+        fill(rest, REST, 2);
+        meet(s);
+        post(s, s->qp, &work);
+        next_ok(s, s->send_cq);
+    } else if (status == MT_OK) {
+        post_receive(s, s->qp, 2, piece(mr, 0, HEAD + REST));
+        meet(s);
+        EQ(next_ok(s, s->receive_cq).bytes, HEAD + REST);
+        CHECK(filled(mr->address, HEAD, 1));
+        CHECK(filled((char *)mr->address + HEAD, REST, 2));
+    }
+    meet(s);
+    if (status == MT_OK) {
+        OK(mt_fabric_mr_destroy(all));
+    }
+    free(rest);
+    release(mr);
+    side_close(s);
+}
+
 /* Inline pieces may change at once, whether the message goes or waits. */
 static void inlined(struct side *s)
 {
@@ -369,6 +408,7 @@ static const char *needs_many(const struct mt_fabric_caps *caps)
 const struct test tests_messages[] = {
     {"send sizes", sizes, NULL},
     {"send pieces", pieces, NULL},
+    {"send implicit", implicit, NULL},
     {"send inline", inlined, needs_inline},
     {"send before the receive", late_receive, needs_waiting},
     {"send stream", stream, NULL},

@@ -1,23 +1,28 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
-/* Receives that ask first, rule by rule: each testdata/rtr/NAME.txt is a story of
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* Receives that ask first (testdata/rtr), and short messages straight from the
+ * memory of their sender (testdata/reuse), rule by rule: each file is a story of
  * simulated processes with what they say to each other, in an order that the
  * story decides. Commands stand above ----, what happens below. With the argument
  * -rewrite the files are written anew, and the difference is to be reviewed.
  *
- *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4]
+ *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4] [verify=N]
+ *         [straight] [ring=BYTES]
  *   receive P NAME from=Q|any tag=T|any bytes=N [spread]
- *   send P NAME to=Q tag=T bytes=N [synchronous]
+ *   send P NAME to=Q tag=T bytes=N [synchronous] [spread]
  *   cancel P NAME
  *   move P>Q [COUNT]     what was posted there first
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
- *   full P | free P      the queues of P, for WRITEs
+ *   full P [but=N]       the queues of P, for all but so many WRITEs
+ *   free P
+ *   ring P>Q             P has sent much to Q: it gets a ring
  *   die P
- *   counts P             what became of its RTRs
+ *   counts P             what became of its RTRs, and what left straight
  *
  * Each line of output begins with a process: what it posts, or what of it ends.
- * When a receive has ended its buffer is used for something else at once, which
- * nobody may write over. */
+ * When a request has ended its buffer is used for something else at once: nobody
+ * may write over that of a receive, and what is sent from that of a send is
+ * nobody's message. */
 #include "engine_world.h"
 
 #include <ctype.h>
@@ -71,18 +76,31 @@ static const char *name_at(uint64_t address)
     return "a copy";
 }
 
+/* Whether it lies in the ring from one to the other. */
+static bool is_ring(uint32_t from, uint32_t to, uint64_t address)
+{
+    const struct mt_engine_ring *ring = world.peers[to][from].ring;
+    return ring != NULL && ring->in.memory != NULL &&
+           address - (uintptr_t)ring->in.ring < ring->in.bytes;
+}
+
 static void world_heard(uint32_t from, uint32_t to,
                         const struct mt_fabric_send *work,
                         const struct mt_wire_message *m)
 {
     static const char *const kinds[] = {
         "",    "EAGER", "RTS", "DONE",   "PULL",   "FRAGMENT",
-        "CTS", "FIN",   "RTR", "FILLED", "REVOKE", "REVOKED"};
+        "CTS", "FIN",   "RTR", "FILLED", "REVOKE", "REVOKED",
+        "RING", "WORD", "CHECK", "WRONG"};
+    const char *straight = work->piece_count > 1 ? " straight" : "";
     if (m == NULL) {
         bool writes = work->opcode == MT_FABRIC_WRITE;
-        say("%u>%u: %s %u bytes %s %s\n", from, to, writes ? "WRITE" : "READ",
-            work->pieces[0].bytes, writes ? "to" : "of",
-            name_at(work->remote_address));
+        say("%u>%u: %s %u bytes %s %s%s\n", from, to, writes ? "WRITE" : "READ",
+            world_gather(from, work, NULL), writes ? "to" : "of",
+            is_ring(from, to, work->remote_address)
+                ? "the ring"
+                : name_at(work->remote_address),
+            straight);
         return;
     }
     say("%u>%u: %s", from, to, kinds[m->head.kind]);
@@ -97,7 +115,7 @@ static void world_heard(uint32_t from, uint32_t to,
         say(" to %s, %u ahead", name_at(m->rest.address),
             (unsigned)(uint32_t)m->rest.answer);
     }
-    say("\n");
+    say("%s\n", straight);
 }
 
 static void world_came(uint32_t from, uint32_t to,
@@ -189,7 +207,8 @@ static struct mt_buffer buffer_of(const struct named *n)
 {
     return (struct mt_buffer){.address = n->memory,
                               .layout = n->spread ? &n->layout : NULL,
-                              .bytes = n->bytes};
+                              .bytes = n->bytes,
+                              .site = 1};
 }
 
 /* ---- commands ---- */
@@ -251,7 +270,12 @@ static void counts(uint32_t process)
                {"revoked", c->rtr_revoked},
                {"suspended", c->rtr_suspended},
                {"resumed", c->rtr_resumed},
-               {"extra bytes", c->rtr_extra_bytes}};
+               {"extra bytes", c->rtr_extra_bytes},
+               {"straight", c->zero_copy_messages},
+               {"bytes straight", c->zero_copy_bytes},
+               {"bytes copied", world.engines[process].eager != NULL
+                                    ? c->copied_bytes
+                                    : 0}};
     say("%u:", process);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         if (all[i].value > 0) {
@@ -284,6 +308,9 @@ static bool command(const char *line)
             .eager_limit = (uint32_t)value(line, "eager=", 64),
             .usage = (uint32_t)value(line, "usage=", 80),
             .sample = (uint32_t)value(line, "sample=", 4),
+            .ring_bytes = (uint32_t)value(line, "ring=", 0),
+            .verify_every = (uint32_t)value(line, "verify=", 0),
+            .straight = find(line, " straight") != NULL,
             .max_work = 4096,
             .rendezvous = MT_ENGINE_RTR};
         world_begin(&o);
@@ -301,7 +328,8 @@ static bool command(const char *line)
                  MT_OK);
     } else if (strcmp(verb, "send") == 0) {
         struct named *n = name_new(
-            p, name, (uint64_t)value(line, "bytes=", 0), false, false);
+            p, name, (uint64_t)value(line, "bytes=", 0), false,
+            find(line, " spread") != NULL);
         for (uint64_t i = 0; i < n->bytes; i++) {
             *byte_of(n, i) = content_of(n, i);
         }
@@ -321,6 +349,10 @@ static bool command(const char *line)
                 say("nothing\n");
             }
         }
+    } else if (sscanf(line, "ring %u>%u", &p, &q) == 2) {
+        world.peers[p][q].sent = world.peers[q][p].arrived = 100;
+        mt_ring_offer(&world.peers[q][p]);
+        world_progress(q);
     } else if (strcmp(verb, "settle") == 0) {
         world_settle();
     } else if (strcmp(verb, "refuse") == 0) {
@@ -329,6 +361,7 @@ static bool command(const char *line)
         world.pds[p].refuses = false;
     } else if (strcmp(verb, "full") == 0) {
         world.pds[p].full = true;
+        world.pds[p].but = (uint32_t)value(line, "but=", 0);
     } else if (strcmp(verb, "free") == 0) {
         world.pds[p].full = false;
         mt_engine_progress(&world.engines[p]);
@@ -422,10 +455,9 @@ static void run_file(const char *path, bool rewrite)
     free(text);
 }
 
-int main(int argc, char **argv)
+/* How many there are. */
+static int run_directory(const char *directory, bool rewrite)
 {
-    static const char directory[] = "c/test/testdata/rtr";
-    bool rewrite = argc > 1 && strcmp(argv[1], "-rewrite") == 0;
     struct dirent **entries;
     int files = 0, n = scandir(directory, &entries, NULL, alphasort);
     for (int i = 0; i < n; i++) {
@@ -440,9 +472,19 @@ int main(int argc, char **argv)
         free(entries[i]);
     }
     free(n >= 0 ? entries : NULL);
-    if (files == 0) {
-        printf("no stories in %s\n", directory);
-        return 1;
+    return files;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const directories[] = {"c/test/testdata/rtr",
+                                              "c/test/testdata/reuse"};
+    bool rewrite = argc > 1 && strcmp(argv[1], "-rewrite") == 0;
+    for (unsigned i = 0; i < 2; i++) {
+        if (run_directory(directories[i], rewrite) == 0) {
+            printf("no stories in %s\n", directories[i]);
+            return 1;
+        }
     }
     return check_failures != 0;
 }
