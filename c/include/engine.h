@@ -109,6 +109,14 @@ struct mt_engine_options {
     /* One message in so many is checked end to end; 0: none. After one that
      * arrived wrong its sender takes that way to this peer no more. */
     uint32_t verify_every;
+    /* Peers are reached by datagrams first, and by a connection when so many
+     * messages were sent to them, as long as there are fewer connections than
+     * that. */
+    struct {
+        bool first;
+        uint32_t connections, after;
+        uint32_t tries; /* of a datagram, see datagrams.h; 0: the default */
+    } datagrams;
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;
@@ -221,6 +229,7 @@ uint32_t mt_engine_obligations(const struct mt_engine *engine);
 struct mt_engine_counts {
     uint64_t eager_messages, eager_bytes;
     uint64_t ring_messages; /* of these, written into a ring */
+    uint64_t datagram_messages; /* of all, and of what belongs to them */
     uint64_t rendezvous_messages, rendezvous_bytes;
     uint64_t read_messages, read_bytes; /* of these, by way */
     uint64_t written_messages, written_bytes;

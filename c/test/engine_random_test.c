@@ -695,6 +695,33 @@ int main(int argc, char **argv)
     job.threads = 1;
     right = try("iwarp:lo", 4, job) && right;
     static const char *const devices[] = {"shm", "iwarp:lo"};
+    job.epochs = 4 * times;
+    o->datagrams.first = true;
+    o->datagrams.after = 30;
+    for (uint32_t i = 0; i < 4; i++) { /* of 3 peers */
+        o->device = devices[i % 2];
+        o->datagrams.connections = i;
+        o->thread = i % 2 != 0;
+        o->rendezvous = (enum mt_engine_rendezvous)(i % 3);
+        o->fabric.faults = script(i < 2 ? "seed 5\n"
+                                        : "seed 5\ndrop 1/50 ud\n"
+                                          "duplicate 1/50 ud\n"
+                                          "reorder 1/50 ud\nfull 1/50\n"
+                                          "delay 1/10 3\nregister 1/9\n");
+        char what[40];
+        snprintf(what, sizeof(what), "datagrams first, %u connections", i);
+        right = try(what, 4, job) && right;
+        remove(o->fabric.faults);
+        o->fabric.faults = NULL;
+    }
+    o->datagrams.tries = 8;
+    job.victim = 2;
+    right = try("datagrams first, one dies", 4, job) && right;
+    o->datagrams.first = false;
+    o->rendezvous = MT_ENGINE_RGET;
+    o->thread = false;
+    job.victim = NOBODY;
+    job.epochs = 8 * times;
     for (unsigned d = 0; d < 2; d++) {
         o->device = devices[d];
         o->fabric.faults = script("seed 5\nregister 1/3\nfull 1/20\n"

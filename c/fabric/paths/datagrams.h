@@ -100,8 +100,9 @@ struct mt_datagrams {
     struct mt_datagrams_peer *peers;
 };
 
-/* Exchanges addresses: all ranks call it, and all succeed or none. MT_EINVAL: the
- * numbers do not fit each other (a message must fit into half of sends). */
+/* Exchanges addresses: all ranks call it, and each knows only how it went here.
+ * MT_EINVAL: the numbers do not fit each other (a message must fit into half of
+ * sends); MT_EPEER: another rank could not make its part. */
 enum mt_status mt_datagrams_open(struct mt_datagrams *datagrams,
                                  const struct mt_datagrams_options *options,
                                  const struct mt_fabric_wireup *wireup);
