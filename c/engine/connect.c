@@ -10,7 +10,8 @@
  * that it is made; the peer's own is connected then, too.
  *
  * Connecting is asked for by a message like any other (CONNECT). A process that
- * has no connection left answers with an empty one, and the peer asks no more. */
+ * has no connection left answers with an empty one, and the peer asks again when it
+ * has sent twice as much. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -59,7 +60,9 @@ static void mt_connect_drop(struct mt_engine_peer *peer)
     memset(&peer->credits, 0, sizeof(peer->credits));
     memset(&peer->reads, 0, sizeof(peer->reads));
     peer->qp = NULL;
-    peer->connection = MT_CONNECTION_REFUSED;
+    peer->connection = MT_CONNECTION_NONE;
+    peer->connect_after = peer->sent < UINT32_MAX / 2 ? 2 * peer->sent
+                                                      : UINT32_MAX;
     engine->connections--;
     memset(engine->by_qp, 0,
            (engine->by_qp_mask + 1) * sizeof(struct mt_engine_peer *));
@@ -146,9 +149,7 @@ enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
         }
         return peer->connection == MT_CONNECTION_MADE ? MT_EPEER : MT_OK;
     }
-    bool none = peer->connection == MT_CONNECTION_NONE ||
-                peer->connection == MT_CONNECTION_REFUSED;
-    if (none && !mt_connect_take(peer)) {
+    if (peer->connection == MT_CONNECTION_NONE && !mt_connect_take(peer)) {
         mt_connect_tell(peer, NULL, 0); /* without room: it asks again */
         return MT_OK;
     }
@@ -198,7 +199,7 @@ bool mt_connect_serve(struct mt_engine_peer *peer)
         return status != MT_OK;
     }
     if (peer->connection == MT_CONNECTION_NONE &&
-        peer->sent >= engine->o.datagrams.after) {
+        peer->sent >= peer->connect_after) {
         mt_connect_take(peer);
     }
     if (peer->connection == MT_CONNECTION_WANTED) {
@@ -287,6 +288,7 @@ enum mt_status mt_connect_open(struct mt_engine *engine,
         mt_datagrams_open(&engine->datagrams, &o, &engine->o.wireup);
     for (uint32_t i = 0; i < engine->processes; i++) {
         engine->peers[i].datagrams = true;
+        engine->peers[i].connect_after = engine->o.datagrams.after;
     }
     return status != MT_OK ? status : opened;
 }

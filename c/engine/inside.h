@@ -131,7 +131,6 @@ struct mt_engine_ring {
 enum mt_connection {
     MT_CONNECTION_NONE = 0,
     MT_CONNECTION_WANTED,  /* of either, and on its way */
-    MT_CONNECTION_REFUSED, /* one of the two has none left */
     MT_CONNECTION_MADE,    /* both are known to be connected */
 };
 
@@ -143,6 +142,7 @@ struct mt_engine_peer {
     struct mt_engine_peer *busy_next;
     bool datagrams; /* what leaves for it goes by them yet */
     enum mt_connection connection;
+    uint32_t connect_after; /* messages that were sent to it */
     struct mt_fabric_qp *qp; /* NULL: no connection */
     struct mt_credits credits;
     struct mt_reads reads;

@@ -396,6 +396,32 @@ uint32_t mt_engine_obligations(const struct mt_engine *engine)
     return mt_engine_owes(engine);
 }
 
+void mt_engine_count_peers(const struct mt_engine *engine,
+                           struct mt_engine_peers *peers_p)
+{
+    struct mt_engine *e = (struct mt_engine *)engine;
+    uint64_t each = sizeof(struct mt_engine_peer);
+    if (engine->o.datagrams.first) {
+        each += sizeof(struct mt_datagrams_peer);
+    }
+    mt_engine_lock(e);
+    *peers_p = (struct mt_engine_peers){
+        .datagrams_bytes = each,
+        .connected_bytes =
+            each + UINT64_C(2) * mt_window(engine) * engine->message_bytes,
+        .shared_bytes = mt_datagrams_bytes(&engine->datagrams),
+        .ring_bytes = engine->ring_count * engine->ring_bytes};
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        const struct mt_engine_peer *p = &engine->peers[i];
+        if (i != engine->process) {
+            *(mt_peer_connected(p)            ? &peers_p->connected
+              : p->sent > 0 || p->arrived > 0 ? &peers_p->datagrams
+                                              : &peers_p->idle) += 1;
+        }
+    }
+    mt_engine_unlock(e);
+}
+
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p)
 {

@@ -260,6 +260,19 @@ struct mt_engine_counts {
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p);
 
+/* How peers are reached, and what that takes: buffers and structures of this
+ * process, not what the device or the system has for it. */
+struct mt_engine_peers {
+    uint32_t datagrams; /* that messages went to or came from, without .. */
+    uint32_t connected; /* .. and those with a connection */
+    uint32_t idle;      /* neither */
+    uint64_t datagrams_bytes, connected_bytes; /* for each */
+    uint64_t shared_bytes; /* for the datagrams of all */
+    uint64_t ring_bytes;   /* of all rings that peers write into */
+};
+void mt_engine_count_peers(const struct mt_engine *engine,
+                           struct mt_engine_peers *peers_p);
+
 /* What was tried for the long messages of a context and size (policy/proof). */
 struct mt_engine_decision {
     uint32_t context; /* id; UINT32_MAX: of all that found no place */

@@ -620,7 +620,16 @@ static void run(void *argument)
     mt_engine_count(fix.engine, &counts);
     EQ(counts.wrong_messages, 0);
     CHECK(o.verify_every == 0 || counts.verified_messages > 0);
+    struct mt_engine_peers peers;
+    mt_engine_count_peers(fix.engine, &peers);
+    EQ(peers.connected + peers.datagrams + peers.idle, fix.size - 1);
     if (job->victim == NOBODY) {
+        if (o.datagrams.first) {
+            CHECK(counts.datagram_messages > 0);
+            CHECK(peers.connected <= o.datagrams.connections);
+            CHECK(peers.connected == fix.size - 1 ||
+                  o.datagrams.connections < fix.size - 1);
+        }
         if (o.ring_bytes > 0 && o.fabric.faults == NULL &&
             strcmp(o.device, "shm") == 0) {
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
@@ -702,7 +711,6 @@ int main(int argc, char **argv)
         o->device = devices[i % 2];
         o->datagrams.connections = i;
         o->thread = i % 2 != 0;
-        o->rendezvous = (enum mt_engine_rendezvous)(i % 3);
         o->fabric.faults = script(i < 2 ? "seed 5\n"
                                         : "seed 5\ndrop 1/50 ud\n"
                                           "duplicate 1/50 ud\n"
@@ -718,7 +726,6 @@ int main(int argc, char **argv)
     job.victim = 2;
     right = try("datagrams first, one dies", 4, job) && right;
     o->datagrams.first = false;
-    o->rendezvous = MT_ENGINE_RGET;
     o->thread = false;
     job.victim = NOBODY;
     job.epochs = 8 * times;

@@ -570,6 +570,12 @@ uint64_t mt_datagrams_due(const struct mt_datagrams *d, uint32_t rank)
     return p->ack_due_ns != 0 && p->ack_due_ns < due ? p->ack_due_ns : due;
 }
 
+uint64_t mt_datagrams_bytes(const struct mt_datagrams *d)
+{
+    return (uint64_t)d->o.sends * d->slot_bytes +
+           (uint64_t)d->o.receives * (d->o.headroom + d->slot_bytes);
+}
+
 void mt_datagrams_end(struct mt_datagrams *d, uint32_t rank)
 {
     struct mt_datagrams_peer *p = &d->peers[rank];
@@ -749,5 +755,5 @@ void mt_datagrams_close(struct mt_datagrams *d)
     free(d->early);
     free(d->slots);
     free(d->peers);
-    *d = (struct mt_datagrams){.o = d->o};
+    *d = (struct mt_datagrams){.size = 0};
 }

@@ -143,6 +143,9 @@ enum mt_status mt_datagrams_serve(struct mt_datagrams *datagrams,
  * something has come. */
 uint64_t mt_datagrams_due(const struct mt_datagrams *datagrams, uint32_t rank);
 
+/* Buffers for all peers; 0: it is not open. */
+uint64_t mt_datagrams_bytes(const struct mt_datagrams *datagrams);
+
 /* Forgets what is under way; nothing of this peer is taken any more. */
 void mt_datagrams_end(struct mt_datagrams *datagrams, uint32_t rank);
 
