@@ -5,13 +5,8 @@ package policy
 // other choices is no demand. The error is a Problems.
 func (e *Effective) CheckRuntime() error {
 	var out Problems
-	for _, missing := range []struct{ name, value, instead string }{
-		{"eager", "reuse", "eager=copy, or auto"},
-		{"transport", "ud-first", "transport=rc"},
-	} {
-		if e.Text(missing.name) == missing.value {
-			out = append(out, e.layers[missing.name].problem(missing.name, missing.name+"="+missing.value+" is not in the runtime of this version: take "+missing.instead))
-		}
+	if e.Text("eager") == "reuse" {
+		out = append(out, e.layers["eager"].problem("eager", "eager=reuse is not in the runtime of this version: take eager=copy, or auto"))
 	}
 	for i := range e.Rules {
 		r := &e.Rules[i]

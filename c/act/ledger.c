@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cache.h"
 
@@ -80,6 +81,7 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
         {"eager_messages", c->eager_messages},
         {"eager_bytes", c->eager_bytes},
         {"ring_messages", c->ring_messages},
+        {"datagram_messages", c->datagram_messages},
         {"rendezvous_messages", c->rendezvous_messages},
         {"rendezvous_bytes", c->rendezvous_bytes},
         {"read_messages", c->read_messages},
@@ -116,6 +118,51 @@ static void put_counts(FILE *file, const struct mt_engine_counts *c)
         {"verified_bytes", c->verified_bytes},
         {"wrong_messages", c->wrong_messages},
         {"quarantined_paths", c->shunned},
+    };
+    put_numbers(file, counts, sizeof(counts) / sizeof(counts[0]));
+}
+
+static void put_peers(FILE *file, const struct mt_engine *engine)
+{
+    struct mt_engine_peers p;
+    mt_engine_count_peers(engine, &p);
+    const struct mt_act_ledger_count counts[] = {
+        {"by_connection", p.connected},
+        {"by_datagrams", p.datagrams},
+        {"idle", p.idle},
+        {"connection_bytes", p.connected_bytes},
+        {"datagrams_bytes", p.datagrams_bytes},
+        {"datagrams_shared_bytes", p.shared_bytes},
+        {"ring_bytes", p.ring_bytes},
+    };
+    put_numbers(file, counts, sizeof(counts) / sizeof(counts[0]));
+}
+
+/* The number behind a name in /proc/self/status; 0: there is none. */
+static uint64_t status_of(const char *name)
+{
+    char line[256];
+    uint64_t value = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0) {
+            value = strtoull(line + strlen(name), NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+/* Of the whole process, the program's own included (Rashti 2010, table 6.1). */
+static void put_memory(FILE *file)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const struct mt_act_ledger_count counts[] = {
+        {"page_bytes", page},
+        {"resident_pages", status_of("VmRSS:") * 1024 / page},
+        {"most_resident_pages", status_of("VmHWM:") * 1024 / page},
     };
     put_numbers(file, counts, sizeof(counts) / sizeof(counts[0]));
 }
@@ -230,6 +277,10 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
     }
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, &counts);
+    fprintf(file, ",\n  \"peers\": ");
+    put_peers(file, engine);
+    fprintf(file, ",\n  \"memory\": ");
+    put_memory(file);
     fprintf(file, ",\n  \"left\": ");
     put_left(file, left);
     fprintf(file, ",\n  \"decisions\": ");

@@ -17,6 +17,8 @@ struct mt_act_policy {
     uint64_t eager_limit;
     uint64_t ring_bytes;
     enum mt_engine_rendezvous rendezvous;
+    bool datagrams_first;
+    uint32_t connections, connect_after;
     uint32_t rtr_usage, rtr_sample;
     enum mt_act_cache cache;
     uint64_t pinned; /* bytes that the cache may register; 0: its share */
