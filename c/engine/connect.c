@@ -10,8 +10,8 @@
  * that it is made; the peer's own is connected then, too.
  *
  * Connecting is asked for by a message like any other (CONNECT). A process that
- * has no connection left answers with an empty one, and the peer asks again when it
- * has sent twice as much. */
+ * has no connection left answers with which it refuses, and the peer asks again when
+ * it has sent twice as much. */
 #include "inside.h"
 
 #include <stdlib.h>
@@ -92,12 +92,13 @@ static enum mt_status mt_connect_prepare(void *user, uint32_t process,
     return MT_OK;
 }
 
-/* bytes: of a hello, or 0: a refusal. */
+/* bytes: of a hello, or 0: this one of its is refused. */
 static enum mt_status mt_connect_tell(struct mt_engine_peer *peer,
-                                      const void *bytes, uint32_t count)
+                                      uint64_t refused, const void *bytes,
+                                      uint32_t count)
 {
     const struct mt_wire head = {.kind = MT_WIRE_CONNECT};
-    const struct mt_wire_rest rest = {0};
+    const struct mt_wire_rest rest = {.number = refused};
     return peer->ended ? MT_EPEER
                        : mt_leave_note(peer, &head, &rest, bytes, count);
 }
@@ -106,7 +107,7 @@ static enum mt_status mt_connect_carry(void *user, uint32_t process,
                                        const void *bytes, uint32_t count)
 {
     struct mt_engine *engine = user;
-    return mt_connect_tell(&engine->peers[process], bytes, count);
+    return mt_connect_tell(&engine->peers[process], 0, bytes, count);
 }
 
 static bool mt_connect_take(struct mt_engine_peer *peer)
@@ -133,29 +134,39 @@ static void mt_connect_look(struct mt_engine_peer *peer)
         peer->connection = MT_CONNECTION_MADE;
     } else if (status != MT_EAGAIN && peer->qp == NULL) {
         mt_connect_drop(peer); /* the device has no more */
-        mt_connect_tell(peer, NULL, 0);
     } else if (status != MT_EAGAIN) {
         mt_peer_end(peer);
     }
 }
 
+static enum mt_status mt_connect_refused(struct mt_engine_peer *peer,
+                                         uint64_t life)
+{
+    if (peer->connection == MT_CONNECTION_WANTED &&
+        mt_demand_asks(&peer->engine->demand, peer->process, life)) {
+        mt_connect_drop(peer);
+    }
+    return MT_OK;
+}
+
 enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
                                 const struct mt_wire_message *m)
 {
-    struct mt_engine *engine = peer->engine;
+    struct mt_demand *demand = &peer->engine->demand;
     if (m->payload_bytes == 0) {
-        if (peer->connection == MT_CONNECTION_WANTED) {
-            mt_connect_drop(peer);
-        }
-        return peer->connection == MT_CONNECTION_MADE ? MT_EPEER : MT_OK;
-    }
-    if (peer->connection == MT_CONNECTION_NONE && !mt_connect_take(peer)) {
-        mt_connect_tell(peer, NULL, 0); /* without room: it asks again */
-        return MT_OK;
+        return mt_connect_refused(peer, m->rest.number);
     }
     mt_peer_busy(peer);
-    mt_demand_heard(&engine->demand, m->payload, m->payload_bytes);
-    mt_connect_look(peer);
+    if (peer->connection != MT_CONNECTION_NONE || mt_connect_take(peer)) {
+        mt_demand_heard(demand, m->payload, m->payload_bytes);
+        mt_connect_look(peer);
+    }
+    if (peer->connection == MT_CONNECTION_NONE && !peer->ended) {
+        /* without room to tell it: it asks again */
+        mt_connect_tell(
+            peer, mt_demand_refuse(demand, m->payload, m->payload_bytes), NULL,
+            0);
+    }
     return MT_OK;
 }
 
