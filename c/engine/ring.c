@@ -65,7 +65,7 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
     struct mt_engine *engine = peer->engine;
     struct mt_engine_ring *ring = mt_ring_of(peer);
     if (engine->ring_bytes == 0 || m->rest.bytes != engine->ring_bytes ||
-        peer->datagrams || (ring != NULL && ring->out.memory != NULL)) {
+        peer->qp == NULL || (ring != NULL && ring->out.memory != NULL)) {
         return MT_EPEER;
     }
     if (ring != NULL &&
