@@ -80,13 +80,14 @@ static void mt_thread_woken(struct mt_engine *engine)
     mt_engine_unlock(engine);
 }
 
-/* Datagrams have to be acknowledged, or repeated, when it is time. */
+/* Datagrams have to be acknowledged, or repeated, when it is time. What is due and
+ * could not be done has to wait, too. */
 static int mt_thread_may_wait(const struct mt_engine *engine)
 {
     uint64_t due =
         mt_datagrams_first(engine) ? mt_connect_due(engine) : UINT64_MAX;
     uint64_t now = due != UINT64_MAX ? mt_path_now_ns() : 0;
-    uint64_t ms = due > now ? (due - now) / 1000000 + 1 : 0;
+    uint64_t ms = due > now ? (due - now) / 1000000 + 1 : 1;
     return ms < MT_WAIT_MOST_MS ? (int)ms : MT_WAIT_MOST_MS;
 }
 
