@@ -5,13 +5,6 @@ package policy
 // other choices is no demand. The error is a Problems.
 func (e *Effective) CheckRuntime() error {
 	var out Problems
-	for _, missing := range []struct{ name, value, instead string }{
-		{"transport", "ud-first", "transport=rc"},
-	} {
-		if e.Text(missing.name) == missing.value {
-			out = append(out, e.layers[missing.name].problem(missing.name, missing.name+"="+missing.value+" is not in the runtime of this version: take "+missing.instead))
-		}
-	}
 	for i := range e.Rules {
 		r := &e.Rules[i]
 		if len(r.Use) == 1 && r.Use["eager"] == "copy" && e.Text("eager") != "reuse" {

@@ -12,7 +12,7 @@ func TestCheckRuntime(t *testing.T) {
 		"rendezvous=read-event":         "",
 		"eager=reuse,engine=thread":     "",
 		"rendezvous=receiver":           "",
-		"transport=ud-first,eager=copy": "transport=ud-first is not in the runtime",
+		"transport=ud-first,eager=copy": "",
 		"verify_every=100":              "",
 		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"rendezvous": "write"}}]}`:             "rules are not followed",
 		`{"schema": 1, "rules": [{"when": {"size": "1K.."}, "use": {"eager": "copy"}}]}`:                   "",

@@ -95,7 +95,7 @@ func TestAct(t *testing.T) {
 func carried(rank int) segment.Act {
 	a := segment.Act{State: segment.ActStateActs, Counted: true, Policy: "3ed31677f0a8230b", Decisions: []segment.RawActDecision{synth.Decision(65536, 50, 5000000, rank == 0)}}
 	a.Counts = segment.ActCounts{
-		segment.ActEagerMessages: 100, segment.ActEagerBytes: 6400, segment.ActRendezvousMessages: 50, segment.ActRendezvousBytes: 5000000,
+		segment.ActEagerMessages: 100, segment.ActEagerBytes: 6400, segment.ActZeroCopyMessages: 60, segment.ActZeroCopyBytes: 4800, segment.ActRendezvousMessages: 50, segment.ActRendezvousBytes: 5000000,
 		segment.ActReadMessages: 30, segment.ActReadBytes: 3000000, segment.ActWrittenMessages: 20, segment.ActWrittenBytes: 2000000,
 		segment.ActVerifiedMessages: 9, segment.ActWrongMessages: uint64(rank),
 		segment.ActCommunicatorsByIdup: 1, segment.ActMessagesOfCommunicators: 4, segment.ActBytesOfCommunicators: 512,

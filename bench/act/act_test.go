@@ -82,21 +82,8 @@ func TestGoals(t *testing.T) {
 		{what: "share", where: "there", got: x(0.66), least: x(0.95)},
 		{what: "rate", where: "here", got: x(0.7)},
 		{what: "rate", where: "there", least: x(1)},
-		{what: "gain", where: "here", most: x(1), note: "eager=magic is not in the runtime"},
 	})
 	golden.Compare(t, "goals.txt", text.Bytes())
-}
-
-func TestOrNot(t *testing.T) {
-	b := &bench{}
-	got := b.orNot(candidates, "eager=copy", goal{})
-	if len(got) != len(candidates)+1 || len(b.goals) != 0 {
-		t.Errorf("what the runtime has: %q, %+v", got, b.goals)
-	}
-	if got := b.orNot(candidates, "eager=magic", goal{what: "x"}); len(got) != len(candidates) || len(b.goals) != 1 ||
-		b.goals[0].verdict() != "not built: eager=magic is not in the runtime" {
-		t.Errorf("what it does not have: %q, %+v", got, b.goals)
-	}
 }
 
 // sweep is a report of delays as the benchmark gives it.

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
-
-	"github.com/mpitrace/mpitrace/policy"
 )
 
 // goal is what act mode is to reach, and what it did.
@@ -14,40 +11,13 @@ type goal struct {
 	what, where string
 	got, native *float64 // nil: not measured; not comparable
 	most, least *float64 // nil: shown without a goal
-	note        string   // instead of a figure
 }
 
 func (b *bench) reach(g goal) { b.goals = append(b.goals, g) }
 
-// inRuntime says why a policy is refused, nil if the runtime can follow it.
-func inRuntime(line string) error {
-	layer, err := policy.ParseString("bench", line)
-	if err != nil {
-		return err
-	}
-	effective, err := policy.Resolve(layer)
-	if err != nil {
-		return err
-	}
-	return effective.CheckRuntime()
-}
-
-// orNot are policies and one more, if the runtime has that; if not, the goal that
-// it stands for says so.
-func (b *bench) orNot(policies []string, more string, g goal) []string {
-	if inRuntime(more) == nil {
-		return append(slices.Clone(policies), more)
-	}
-	g.note = more + " is not in the runtime"
-	b.reach(g)
-	return policies
-}
-
 // verdict says whether a goal was reached.
 func (g goal) verdict() string {
 	switch {
-	case g.note != "":
-		return "not built: " + g.note
 	case g.got == nil:
 		return "not measured"
 	case g.most == nil && g.least == nil:

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "cache.h"
 
@@ -72,6 +73,67 @@ static void put_counts(FILE *file, const struct mt_act_counts *counts,
         }
     }
     fprintf(file, "\n  }");
+}
+
+struct mt_act_number {
+    const char *name;
+    uint64_t value;
+};
+
+static void put_numbers(FILE *file, const struct mt_act_number *numbers,
+                        size_t count)
+{
+    fprintf(file, "{");
+    for (size_t i = 0; i < count; i++) {
+        fprintf(file, "%s\n    \"%s\": %" PRIu64, i > 0 ? "," : "",
+                numbers[i].name, numbers[i].value);
+    }
+    fprintf(file, "\n  }");
+}
+
+static void put_peers(FILE *file, const struct mt_engine *engine)
+{
+    struct mt_engine_peers p;
+    mt_engine_count_peers(engine, &p);
+    const struct mt_act_number numbers[] = {
+        {"by_connection", p.connected},
+        {"by_datagrams", p.datagrams},
+        {"idle", p.idle},
+        {"connection_bytes", p.connected_bytes},
+        {"datagrams_bytes", p.datagrams_bytes},
+        {"datagrams_shared_bytes", p.shared_bytes},
+        {"ring_bytes", p.ring_bytes},
+    };
+    put_numbers(file, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+/* The number behind a name in /proc/self/status; 0: there is none. */
+static uint64_t status_of(const char *name)
+{
+    char line[256];
+    uint64_t value = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0) {
+            value = strtoull(line + strlen(name), NULL, 10);
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+/* Of the whole process, the program's own included (Rashti 2010, table 6.1). */
+static void put_memory(FILE *file)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const struct mt_act_number numbers[] = {
+        {"page_bytes", page},
+        {"resident_pages", status_of("VmRSS:") * 1024 / page},
+        {"most_resident_pages", status_of("VmHWM:") * 1024 / page},
+    };
+    put_numbers(file, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
 /* ---- decisions ---- */
@@ -155,6 +217,10 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
     put_reuse(file, engine);
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, &f->counts, 0, left, true);
+    fprintf(file, ",\n  \"peers\": ");
+    put_peers(file, engine);
+    fprintf(file, ",\n  \"memory\": ");
+    put_memory(file);
     fprintf(file, ",\n  \"left\": ");
     put_counts(file, &f->counts, left, MPITRACE_COUNTS, false);
     fprintf(file, ",\n  \"decisions\": ");

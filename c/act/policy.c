@@ -11,6 +11,8 @@ enum {
     MT_ACT_RING = 256 << 10,
     MT_ACT_REUSE_FROM = 128,
     MT_ACT_SPECULATION = 25,
+    MT_ACT_CONNECTIONS = 16,
+    MT_ACT_CONNECT_AFTER = 32,
     MT_ACT_RTR_USAGE = 80,
     MT_ACT_RTR_SAMPLE = 20,
 };
@@ -111,6 +113,10 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
         .reuse_from = number_of(text, "reuse_from", MT_ACT_REUSE_FROM),
         .speculation =
             (uint32_t)number_of(text, "speculation", MT_ACT_SPECULATION),
+        .connections =
+            (uint32_t)number_of(text, "rc_peers", MT_ACT_CONNECTIONS),
+        .connect_after =
+            (uint32_t)number_of(text, "rc_after", MT_ACT_CONNECT_AFTER),
         .rtr_usage =
             (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
         .rtr_sample =
@@ -119,6 +125,9 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
         strncmp(value, "auto\n", 5) != 0) {
         memcpy(policy_p->device, value, length);
     }
+    value = value_of(text, "transport", &length);
+    policy_p->datagrams_first =
+        value != NULL && has_word(value, length, "ud-first");
     value = value_of(text, "cache", &length);
     if (value != NULL) {
         policy_p->cache = strncmp(value, "on\n", 3) == 0    ? MT_ACT_CACHE_ON

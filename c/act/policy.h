@@ -21,6 +21,8 @@ struct mt_act_policy {
     uint64_t reuse_from;
     uint32_t speculation; /* per cent */
     enum mt_engine_rendezvous rendezvous;
+    bool datagrams_first;
+    uint32_t connections, connect_after;
     uint32_t rtr_usage, rtr_sample;
     enum mt_act_cache cache;
     uint64_t pinned; /* bytes that the cache may register; 0: its share */

@@ -202,6 +202,9 @@ static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,
         return mt_ring_offered(peer, m);
     case MT_WIRE_WORD:
         return mt_ring_accepted(peer, m);
+    case MT_WIRE_CONNECT:
+        return mt_datagrams_first(peer->engine) ? mt_connect_heard(peer, m)
+                                                : MT_EPEER;
     case MT_WIRE_RTR:
         return mt_rtr_arrive(peer, m);
     case MT_WIRE_REVOKE:

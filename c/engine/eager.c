@@ -121,6 +121,7 @@ void mt_eager_choose(struct mt_engine_request *r)
         mt_wait_counts(e, 0); /* nothing came since, so nobody waited for it */
     }
     if (engine->eager_off != NULL || r->buffer.site == 0 || r->peer->ended ||
+        r->peer->datagrams || /* which may be sent again, and then are others */
         r->buffer.bytes < e->reuse.from || !mt_contiguous(&r->buffer) ||
         !(always || mt_eager_pays(r))) {
         return;

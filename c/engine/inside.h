@@ -8,6 +8,7 @@
  *   ring.c      short messages by WRITE, for peers that send much
  *   eager.c     short messages straight from the program's memory
  *   reuse.c     ... whether that pays
+ *   connect.c   datagrams for peers that have no connection yet
  *   receive.c   receives, probes, the messages that they found
  *   match.c     contexts and their queues: who is matched with whom
  *   transfer.c  payload that is not copied at once
@@ -28,6 +29,8 @@
 #include <time.h>
 
 #include "../fabric/paths/credits.h"
+#include "../fabric/paths/datagrams.h"
+#include "../fabric/paths/demand.h"
 #include "../fabric/paths/mesh.h"
 #include "../fabric/paths/reads.h"
 #include "../fabric/paths/ring.h"
@@ -142,13 +145,23 @@ struct mt_engine_ring {
     struct mt_wire_cache sent, came;
 };
 
+/* To a peer that datagrams come first to. */
+enum mt_connection {
+    MT_CONNECTION_NONE = 0,
+    MT_CONNECTION_WANTED,  /* of either, and on its way */
+    MT_CONNECTION_MADE,    /* both are known to be connected */
+};
+
 struct mt_engine_peer {
     struct mt_engine *engine;
     uint32_t process;
     bool ended;
     bool busy; /* in the list of peers that progress looks at */
     struct mt_engine_peer *busy_next;
-    struct mt_fabric_qp *qp;
+    bool datagrams; /* what leaves for it goes by them yet */
+    enum mt_connection connection;
+    uint32_t connect_after; /* messages that were sent to it */
+    struct mt_fabric_qp *qp; /* NULL: no connection */
     struct mt_credits credits;
     struct mt_reads reads;
     uint32_t writing;       /* of its transfers */
@@ -200,11 +213,15 @@ struct mt_engine {
     uint64_t opened_ns;
     uint32_t unchecked; /* messages since the last with a checksum */
     uint64_t max_work; /* bytes of a READ or WRITE */
+    uint32_t message_bytes; /* longest one, with headers */
     /* of the device */
     struct mt_fabric_context *device;
     struct mt_fabric_pd *pd;
     struct mt_rails rails;
-    struct mt_mesh mesh;
+    struct mt_mesh mesh; /* or, where datagrams come first: */
+    struct mt_datagrams datagrams;
+    struct mt_demand demand;
+    uint32_t connections; /* made, or wanted */
     /* thread.c */
     uint32_t rounds;  /* of progress, by anybody else */
     uint32_t spins;   /* of mt_engine_spin */
@@ -339,7 +356,67 @@ void mt_leave_remove(struct mt_engine_request *request);
 /* A message of no request, at once or not at all. */
 enum mt_status mt_leave_note(struct mt_engine_peer *peer,
                              const struct mt_wire *head,
-                             const struct mt_wire_rest *rest);
+                             const struct mt_wire_rest *rest,
+                             const void *payload, uint32_t payload_bytes);
+
+/* ---- by datagrams or connection (connect.c) ---- */
+
+MT_INLINE bool mt_datagrams_first(const struct mt_engine *engine)
+{
+    return mt_unlikely(engine->o.datagrams.first);
+}
+
+/* Whether READs and WRITEs may be used, and messages that tell of memory. */
+MT_INLINE bool mt_peer_connected(const struct mt_engine_peer *peer)
+{
+    return mt_likely(!peer->datagrams) ||
+           peer->connection == MT_CONNECTION_MADE;
+}
+
+enum mt_status mt_connect_reserve(struct mt_engine_peer *peer, void **place_p);
+enum mt_status mt_connect_commit(struct mt_engine_peer *peer, uint32_t count,
+                                 uint32_t flags);
+
+/* As of credits.h, by whichever way messages leave for a peer now. */
+MT_INLINE enum mt_status mt_channel_reserve(struct mt_engine_peer *peer,
+                                            void **place_p)
+{
+    return mt_unlikely(peer->datagrams)
+               ? mt_connect_reserve(peer, place_p)
+               : mt_credits_reserve(&peer->credits, place_p);
+}
+
+MT_INLINE enum mt_status mt_channel_commit(struct mt_engine_peer *peer,
+                                           uint32_t count, uint32_t flags,
+                                           const struct mt_path_rest *rest)
+{
+    return mt_unlikely(peer->datagrams)
+               ? mt_connect_commit(peer, count, flags)
+               : mt_credits_commit(&peer->credits, count, flags, rest);
+}
+
+/* A CONNECT came. */
+enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
+                                const struct mt_wire_message *message);
+/* Of kind MT_PATH_PACKET or MT_PATH_PACKET_IN. */
+void mt_connect_completion(struct mt_engine *engine,
+                           const struct mt_fabric_completion *c);
+/* What is due to a peer. True: something is left. */
+bool mt_connect_serve(struct mt_engine_peer *peer);
+/* When that has to be called at the latest (mt_path_now_ns). */
+uint64_t mt_connect_due(const struct mt_engine *engine);
+void mt_connect_end(struct mt_engine_peer *peer);
+/* How deep completion queues must be for datagrams. */
+uint32_t mt_connect_sends(const struct mt_engine *engine);
+uint32_t mt_connect_receives(void);
+/* Collective. rc: of each connection. */
+enum mt_status mt_connect_open(struct mt_engine *engine,
+                               const struct mt_fabric_qp_options *rc);
+void mt_connect_close(struct mt_engine *engine);
+/* The queue pair of a peer is found by its number, and has what it needs before
+ * the peer sends (open.c). */
+void mt_peer_enter(struct mt_engine_peer *peer);
+enum mt_status mt_peer_prepare(struct mt_engine_peer *peer);
 
 /* ---- rings (ring.c) ---- */
 

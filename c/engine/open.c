@@ -23,6 +23,7 @@ struct mt_engine_hello {
     uint32_t rendezvous;
     uint16_t reads, writes; /* whether its device has them */
     uint64_t ring_bytes;    /* 0: it cannot */
+    uint32_t datagrams;     /* they come first */
 };
 
 static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
@@ -44,10 +45,11 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
                                             : MT_EINVAL;
     }
     if (theirs->eager_limit != mine->eager_limit ||
-        theirs->rendezvous != mine->rendezvous) {
+        theirs->rendezvous != mine->rendezvous ||
+        theirs->datagrams != mine->datagrams) {
         mt_path_say(o->say, o->user,
-                    "process %u has another eager limit or rendezvous than "
-                    "process %u: give all the same settings",
+                    "process %u has another eager limit, rendezvous or "
+                    "transport than process %u: give all the same settings",
                     i, o->wireup.rank);
         return MT_EINVAL;
     }
@@ -65,7 +67,8 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                    .rendezvous = o->rendezvous,
                                    .reads = engine->reads,
                                    .writes = engine->writes,
-                                   .ring_bytes = engine->ring_bytes};
+                                   .ring_bytes = engine->ring_bytes,
+                                   .datagrams = o->datagrams.first};
     struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
     if (all == NULL) {
         return MT_ENOMEM;
@@ -96,7 +99,7 @@ static uint32_t mt_slot_bytes(const struct mt_engine *engine)
 
 static uint32_t mt_window(const struct mt_engine *engine)
 {
-    uint32_t window = MT_WINDOW_BYTES / mt_slot_bytes(engine);
+    uint32_t window = MT_WINDOW_BYTES / engine->message_bytes;
     return window > MT_WINDOW         ? MT_WINDOW
            : window < MT_WINDOW_LEAST ? MT_WINDOW_LEAST
                                       : window;
@@ -153,6 +156,15 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
                     device->name);
         return MT_ENODEVICE;
     }
+    if (engine->o.datagrams.first &&
+        ((rail->caps->transports & MT_FABRIC_UD) == 0 ||
+         (rail->caps->ud_operations & MT_FABRIC_SEND) == 0)) {
+        mt_path_say(engine->o.say, engine->o.user,
+                    "%s has no datagrams, which transport=ud-first needs: take "
+                    "another device, or transport=rc",
+                    device->name);
+        return MT_ENOTSUP;
+    }
     engine->rails.count = 1;
     engine->reads = (rail->caps->rc_operations & MT_FABRIC_READ) != 0 &&
                     rail->caps->max_reads > 0;
@@ -166,14 +178,22 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
     if (engine->o.thread && rail->caps->events && status == MT_OK) {
         status = mt_fabric_channel_create(engine->device, &engine->channel);
     }
-    uint32_t peers = engine->processes;
+    uint32_t peers = engine->processes, sends = 0, receives = 0;
+    if (engine->o.datagrams.first) {
+        peers = engine->o.datagrams.connections < peers
+                    ? engine->o.datagrams.connections
+                    : peers;
+        sends = mt_connect_sends(engine);
+        receives = mt_connect_receives();
+    }
     if (status == MT_OK) {
         status = mt_fabric_cq_create(engine->device,
-                                     mt_send_depth(engine) * peers,
+                                     mt_send_depth(engine) * peers + sends,
                                      engine->channel, &rail->send_cq);
     }
     if (status == MT_OK) {
-        status = mt_fabric_cq_create(engine->device, mt_window(engine) * peers,
+        status = mt_fabric_cq_create(engine->device,
+                                     mt_window(engine) * peers + receives,
                                      engine->channel, &rail->receive_cq);
     }
     return status;
@@ -201,8 +221,9 @@ static void mt_device_close(struct mt_engine *engine)
 
 /* ---- peers ---- */
 
-static void mt_peer_enter(struct mt_engine *engine, struct mt_engine_peer *peer)
+void mt_peer_enter(struct mt_engine_peer *peer)
 {
+    struct mt_engine *engine = peer->engine;
     uint32_t at = mt_fabric_qp_number(peer->qp);
     while (engine->by_qp[at & engine->by_qp_mask] != NULL) {
         at++;
@@ -210,25 +231,32 @@ static void mt_peer_enter(struct mt_engine *engine, struct mt_engine_peer *peer)
     engine->by_qp[at & engine->by_qp_mask] = peer;
 }
 
-static enum mt_status mt_peer_prepare(void *user, uint32_t process,
-                                      uint32_t rail, struct mt_fabric_qp *qp)
+enum mt_status mt_peer_prepare(struct mt_engine_peer *peer)
+{
+    const struct mt_engine *engine = peer->engine;
+    struct mt_credits_options o = {.pd = engine->pd,
+                                   .qp = peer->qp,
+                                   .window = mt_window(engine),
+                                   .peer_window = mt_window(engine),
+                                   .bytes = engine->message_bytes};
+    enum mt_status status = mt_credits_open(&peer->credits, &o);
+    uint32_t reads = mt_reads_at_once(engine);
+    if (status == MT_OK && reads > 0) {
+        status = mt_reads_open(&peer->reads, peer->qp, reads);
+    }
+    return status;
+}
+
+static enum mt_status mt_peer_prepare_rail(void *user, uint32_t process,
+                                           uint32_t rail,
+                                           struct mt_fabric_qp *qp)
 {
     struct mt_engine *engine = user;
     struct mt_engine_peer *peer = &engine->peers[process];
     (void)rail;
     peer->qp = qp;
-    struct mt_credits_options o = {.pd = engine->pd,
-                                   .qp = qp,
-                                   .window = mt_window(engine),
-                                   .peer_window = mt_window(engine),
-                                   .bytes = mt_slot_bytes(engine)};
-    enum mt_status status = mt_credits_open(&peer->credits, &o);
-    uint32_t reads = mt_reads_at_once(engine);
-    if (status == MT_OK && reads > 0) {
-        status = mt_reads_open(&peer->reads, qp, reads);
-    }
-    mt_peer_enter(engine, peer);
-    return status;
+    mt_peer_enter(peer);
+    return mt_peer_prepare(peer);
 }
 
 static enum mt_status mt_peers_open(struct mt_engine *engine)
@@ -259,11 +287,17 @@ static enum mt_status mt_peers_connect(struct mt_engine *engine)
                .receive_depth = mt_window(engine),
                .pieces = engine->eager != NULL ? 2 : 1,
                .reads = mt_reads_at_once(engine)},
-        .prepare = mt_peer_prepare,
+        .prepare = mt_peer_prepare_rail,
         .user = engine,
         .say = engine->o.say,
         .say_user = engine->o.user,
     };
+    if (engine->o.datagrams.first) {
+        o.rc.send_cq = engine->rails.rails[0].send_cq;
+        o.rc.receive_cq = engine->rails.rails[0].receive_cq;
+        o.rc.port = engine->rails.rails[0].port;
+        return mt_connect_open(engine, &o.rc);
+    }
     return mt_mesh_create(&engine->rails, &engine->o.wireup, &o,
                           &engine->mesh);
 }
@@ -279,6 +313,7 @@ static void mt_engine_free(struct mt_engine *engine)
     if (engine->mesh.rails != NULL) {
         mt_mesh_destroy(&engine->mesh);
     }
+    mt_connect_close(engine);
     for (uint32_t i = 0; engine->peers != NULL && i < engine->processes; i++) {
         mt_ring_free(&engine->peers[i]);
         mt_credits_close(&engine->peers[i].credits);
@@ -302,6 +337,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     engine->o.eager_limit = options->eager_limit < MT_SLOT_MOST
                                 ? options->eager_limit
                                 : MT_SLOT_MOST;
+    engine->message_bytes = mt_slot_bytes(engine);
     engine->process = options->wireup.rank;
     engine->processes = options->wireup.size;
     enum mt_status status = mt_device_open(engine);
@@ -312,6 +348,9 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     if (status == MT_OK) {
         mt_eager_open(engine);
         status = mt_peers_connect(engine);
+    }
+    if (engine->o.datagrams.first) {
+        status = mt_hello(engine, status); /* a mesh tells all by itself */
     }
     if (status == MT_OK && options->thread) {
         status = mt_thread_start(engine);
@@ -356,6 +395,32 @@ const struct mt_fabric_device *mt_engine_device(const struct mt_engine *engine)
 uint32_t mt_engine_obligations(const struct mt_engine *engine)
 {
     return mt_engine_owes(engine);
+}
+
+void mt_engine_count_peers(const struct mt_engine *engine,
+                           struct mt_engine_peers *peers_p)
+{
+    struct mt_engine *e = (struct mt_engine *)engine;
+    uint64_t each = sizeof(struct mt_engine_peer);
+    if (engine->o.datagrams.first) {
+        each += sizeof(struct mt_datagrams_peer);
+    }
+    mt_engine_lock(e);
+    *peers_p = (struct mt_engine_peers){
+        .datagrams_bytes = each,
+        .connected_bytes =
+            each + UINT64_C(2) * mt_window(engine) * engine->message_bytes,
+        .shared_bytes = mt_datagrams_bytes(&engine->datagrams),
+        .ring_bytes = engine->ring_count * engine->ring_bytes};
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        const struct mt_engine_peer *p = &engine->peers[i];
+        if (i != engine->process) {
+            *(mt_peer_connected(p)            ? &peers_p->connected
+              : p->sent > 0 || p->arrived > 0 ? &peers_p->datagrams
+                                              : &peers_p->idle) += 1;
+        }
+    }
+    mt_engine_unlock(e);
 }
 
 void mt_engine_count(const struct mt_engine *engine,

@@ -45,8 +45,13 @@ void mt_peer_end(struct mt_engine_peer *peer)
         return;
     }
     peer->ended = true;
-    mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that but
-                                  * by READs, which complete */
+    if (peer->qp != NULL) {
+        mt_fabric_qp_fail(peer->qp); /* nothing of ours is touched after that
+                                      * but by READs, which complete */
+    }
+    if (mt_datagrams_first(engine)) {
+        mt_connect_end(peer);
+    }
     mt_peer_busy(peer);
     if (peer->ring != NULL && peer->ring->out.owes) {
         peer->ring->out.owes = false; /* and so will not complete */
@@ -71,7 +76,8 @@ void mt_peer_end(struct mt_engine_peer *peer)
 /* Does what had to wait. True: nothing is left of it. */
 static bool mt_peer_serve(struct mt_engine_peer *peer)
 {
-    bool left = !mt_leave_flush(peer);
+    bool left = mt_datagrams_first(peer->engine) && mt_connect_serve(peer);
+    left = !mt_leave_flush(peer) || left;
     if (mt_unlikely(peer->rtr != NULL) && !peer->ended) {
         left = !mt_rtr_flush(peer) || left;
     }
@@ -80,7 +86,8 @@ static bool mt_peer_serve(struct mt_engine_peer *peer)
            peer->reads.tokens < peer->reads.limit ||
            peer->reads.first != NULL || mt_credits_sending(&peer->credits);
     left = mt_ring_busy(peer) || left;
-    if (!peer->ended && mt_credits_owing(&peer->credits)) {
+    if (!peer->ended && peer->qp != NULL &&
+        mt_credits_owing(&peer->credits)) {
         mt_credits_flush(&peer->credits);
         left = true; /* what went has to complete */
     }
@@ -166,12 +173,17 @@ static void mt_ring_completion(struct mt_engine_peer *peer,
 static void mt_completion(struct mt_engine *engine,
                           const struct mt_fabric_completion *c)
 {
+    enum mt_path_kind kind = mt_path_kind(c->id);
+    if (mt_unlikely(kind == MT_PATH_PACKET || kind == MT_PATH_PACKET_IN)) {
+        mt_connect_completion(engine, c);
+        return;
+    }
     struct mt_engine_peer *peer = mt_peer_of(engine, c->qp);
     struct mt_read *read;
     if (mt_unlikely(peer == NULL)) {
         return;
     }
-    switch (mt_path_kind(c->id)) {
+    switch (kind) {
     case MT_PATH_MAIL:
         mt_mail(peer, c);
         break;

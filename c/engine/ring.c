@@ -9,6 +9,7 @@
 #include "inside.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MT_RING_AFTER = 32, MT_RING_AT_ONCE = 64 };
 
@@ -64,7 +65,7 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
     struct mt_engine *engine = peer->engine;
     struct mt_engine_ring *ring = mt_ring_of(peer);
     if (engine->ring_bytes == 0 || m->rest.bytes != engine->ring_bytes ||
-        (ring != NULL && ring->out.memory != NULL)) {
+        peer->qp == NULL || (ring != NULL && ring->out.memory != NULL)) {
         return MT_EPEER;
     }
     if (ring != NULL &&
@@ -103,8 +104,13 @@ static enum mt_status mt_ring_tell(struct mt_engine_peer *peer,
                           .sequence = peer->sent + 1,
                           .rkey = mr->rkey},
                  .rest = {.bytes = bytes, .address = (uintptr_t)mr->address}};
-    enum mt_status status =
-        mt_credits_send(&peer->credits, &message, sizeof(message));
+    void *place;
+    enum mt_status status = mt_channel_reserve(peer, &place);
+    if (status != MT_OK) {
+        return status;
+    }
+    memcpy(place, &message, sizeof(message));
+    status = mt_channel_commit(peer, sizeof(message), 0, NULL);
     if (status == MT_OK) {
         peer->sent++;
     }

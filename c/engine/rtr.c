@@ -48,7 +48,7 @@ static bool mt_rtr_sends(struct mt_engine_peer *peer,
                                       .bytes = t->bytes,
                                       .address = (uintptr_t)t->mr->address};
     return peer->credits.available > peer->credits.o.peer_window / 2 &&
-           mt_leave_note(peer, &head, &rest) == MT_OK;
+           mt_leave_note(peer, &head, &rest, NULL, 0) == MT_OK;
 }
 
 void mt_rtr_ask(struct mt_engine_request *r)
@@ -63,7 +63,7 @@ void mt_rtr_ask(struct mt_engine_request *r)
     }
     struct mt_engine_peer *peer =
         &engine->peers[r->context->processes[r->want_source]];
-    struct mt_rtr *rtr = mt_rtr_of(peer);
+    struct mt_rtr *rtr = mt_peer_connected(peer) ? mt_rtr_of(peer) : NULL;
     if (rtr == NULL) {
         return;
     }
@@ -307,7 +307,7 @@ static bool mt_rtr_note(struct mt_engine_peer *peer, enum mt_wire_kind kind,
     if (number == *done) {
         return true;
     }
-    if (peer->leaving != NULL || mt_leave_note(peer, &head, &rest) != MT_OK) {
+    if (peer->leaving != NULL || mt_leave_note(peer, &head, &rest, NULL, 0) != MT_OK) {
         return false;
     }
     peer->engine->counts.rtr_extra_bytes += MT_WIRE_LONG_BYTES;

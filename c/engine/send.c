@@ -86,7 +86,7 @@ static uint64_t mt_leave_payload(const struct mt_engine_peer *peer,
     }
     const struct mt_engine_transfer *t = r->transfer;
     uint64_t left = t->bytes - t->moved;
-    uint64_t most = peer->credits.o.bytes - sizeof(struct mt_wire) -
+    uint64_t most = peer->engine->message_bytes - sizeof(struct mt_wire) -
                     sizeof(struct mt_wire_rest);
     *from_p = t->moved;
     return left < most ? left : most;
@@ -95,17 +95,18 @@ static uint64_t mt_leave_payload(const struct mt_engine_peer *peer,
 /* The peer has to give credits back before there are none. */
 static bool mt_leave_credits_low(const struct mt_engine_peer *peer)
 {
-    return peer->credits.available <= peer->credits.o.peer_window / 2;
+    return !peer->datagrams &&
+           peer->credits.available <= peer->credits.o.peer_window / 2;
 }
 
-/* By SEND, for a credit. */
+/* By SEND, for a credit, or by datagrams. */
 static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
                                     struct mt_engine_request *r,
                                     uint64_t *payload_p)
 {
     void *place;
     uint64_t from;
-    enum mt_status status = mt_credits_reserve(&peer->credits, &place);
+    enum mt_status status = mt_channel_reserve(peer, &place);
     if (status != MT_OK) {
         return status;
     }
@@ -136,8 +137,7 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
                 (head->flags & MT_WIRE_SYNCHRONOUS) != 0 ||
                 mt_leave_credits_low(peer);
     uint32_t flags = asks ? MT_FABRIC_SOLICITED : 0;
-    status = mt_credits_commit(&peer->credits,
-                               (uint32_t)(at - (char *)place), flags,
+    status = mt_channel_commit(peer, (uint32_t)(at - (char *)place), flags,
                                straight ? &more : NULL);
     if (status == MT_OK && mt_unlikely(straight)) {
         mt_eager_posted(r);
@@ -152,13 +152,14 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
 
 enum mt_status mt_leave_note(struct mt_engine_peer *peer,
                              const struct mt_wire *head,
-                             const struct mt_wire_rest *rest)
+                             const struct mt_wire_rest *rest,
+                             const void *payload, uint32_t payload_bytes)
 {
     void *place;
     if (!mt_ring_flush(peer) || peer->ended) {
         return MT_EAGAIN;
     }
-    enum mt_status status = mt_credits_reserve(&peer->credits, &place);
+    enum mt_status status = mt_channel_reserve(peer, &place);
     if (status != MT_OK) {
         return status;
     }
@@ -166,8 +167,12 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
     *to = *head;
     to->sequence = peer->sent + 1;
     memcpy(to + 1, rest, sizeof(*rest));
-    bool asks = head->kind == MT_WIRE_REVOKE || mt_leave_credits_low(peer);
-    status = mt_credits_commit(&peer->credits, MT_WIRE_LONG_BYTES,
+    if (payload_bytes > 0) {
+        memcpy((char *)place + MT_WIRE_LONG_BYTES, payload, payload_bytes);
+    }
+    bool asks = head->kind == MT_WIRE_REVOKE ||
+                head->kind == MT_WIRE_CONNECT || mt_leave_credits_low(peer);
+    status = mt_channel_commit(peer, MT_WIRE_LONG_BYTES + payload_bytes,
                                asks ? MT_FABRIC_SOLICITED : 0, NULL);
     if (status == MT_OK) {
         peer->sent++;
@@ -181,8 +186,8 @@ static enum mt_status mt_leave_post(struct mt_engine_peer *peer,
                                     uint64_t *payload_p)
 {
     enum mt_status status = MT_EAGAIN;
-    if (peer->ring != NULL && r->state == MT_REQUEST_EAGER &&
-        r->mode == MT_ENGINE_STANDARD) {
+    if (peer->ring != NULL && !peer->datagrams &&
+        r->state == MT_REQUEST_EAGER && r->mode == MT_ENGINE_STANDARD) {
         *payload_p = r->buffer.bytes;
         status = mt_ring_send(peer, r);
     }
@@ -292,7 +297,8 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
     struct mt_engine_request *r = peer->leaving;
     uint64_t payload = 0;
     if (mt_unlikely(peer->rtr != NULL) && r->state == MT_REQUEST_RTS &&
-        r->check == MT_CHECK_NONE && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN)) {
+        r->check == MT_CHECK_NONE && mt_peer_connected(peer) &&
+        !mt_verify_shuns(peer, MT_ENGINE_WRITTEN)) {
         mt_rtr_take(r);
     }
     bool writes = r->state == MT_REQUEST_PUT;

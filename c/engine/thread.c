@@ -89,6 +89,17 @@ static void mt_thread_woken(struct mt_engine *engine)
     mt_engine_unlock(engine);
 }
 
+/* Datagrams have to be acknowledged, or repeated, when it is time. What is due and
+ * could not be done has to wait, too. */
+static int mt_thread_may_wait(const struct mt_engine *engine)
+{
+    uint64_t due =
+        mt_datagrams_first(engine) ? mt_connect_due(engine) : UINT64_MAX;
+    uint64_t now = due != UINT64_MAX ? mt_path_now_ns() : 0;
+    uint64_t ms = due > now ? (due - now) / 1000000 + 1 : 1;
+    return ms < MT_WAIT_MOST_MS ? (int)ms : MT_WAIT_MOST_MS;
+}
+
 /* One event, or nothing for a while. */
 static void mt_thread_wait(struct mt_engine *engine)
 {
@@ -97,10 +108,10 @@ static void mt_thread_wait(struct mt_engine *engine)
     /* what has to leave waits for credits, which any message may bring */
     mt_thread_arm(engine, engine->busy == NULL);
     bool moved = mt_engine_round(engine); /* what came before it was armed */
+    int wait_ms = mt_thread_may_wait(engine);
     mt_engine_unlock(engine);
     if (!moved) {
-        mt_thread_poll(engine, mt_fabric_channel_fd(engine->channel),
-                       MT_WAIT_MOST_MS);
+        mt_thread_poll(engine, mt_fabric_channel_fd(engine->channel), wait_ms);
     }
     mt_thread_woken(engine);
 }

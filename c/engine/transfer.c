@@ -149,8 +149,11 @@ void mt_transfer_expose(struct mt_engine_transfer *t)
     struct mt_engine_peer *peer = t->request->peer;
     t->bytes = t->request->buffer.bytes;
     t->way = MT_WIRE_NO_READ;
-    bool reads = engine->reads && !mt_verify_shuns(peer, MT_ENGINE_READ);
-    bool writes = engine->writes && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN);
+    bool direct = mt_peer_connected(peer);
+    bool reads =
+        direct && engine->reads && !mt_verify_shuns(peer, MT_ENGINE_READ);
+    bool writes =
+        direct && engine->writes && !mt_verify_shuns(peer, MT_ENGINE_WRITTEN);
     bool puts = writes && (!reads || mt_transfer_choose(t));
     if ((!puts && !reads) ||
         mt_transfer_register(t, puts ? 0 : MT_FABRIC_REMOTE_READ) != MT_OK) {
@@ -220,7 +223,7 @@ void mt_transfer_fetch(struct mt_engine_transfer *t)
                   : t->way == 0         ? request->peer->engine->reads
                                         : false;
     /* one that had asked has registered */
-    direct = direct &&
+    direct = direct && request->peer->qp != NULL &&
              (t->mr != NULL || mt_transfer_register(t, access) == MT_OK);
     if (!direct) {
         mt_transfer_release(t);

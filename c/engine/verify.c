@@ -24,7 +24,7 @@ enum mt_status mt_verify_announce(struct mt_engine_request *r)
     }
     struct mt_wire head = {.kind = MT_WIRE_CHECK};
     struct mt_wire_rest rest = {.number = r->checksum};
-    enum mt_status status = mt_leave_note(r->peer, &head, &rest);
+    enum mt_status status = mt_leave_note(r->peer, &head, &rest, NULL, 0);
     if (status == MT_OK) {
         r->check = MT_CHECK_SENT;
     }

@@ -44,7 +44,8 @@ static bool mt_rest_right(const struct mt_wire_message *m)
     bool fills = kind == MT_WIRE_FILLED;
     bool counts = asks || fills || kind == MT_WIRE_RTS || kind == MT_WIRE_RING;
     bool numbers = kind != MT_WIRE_RING && kind != MT_WIRE_WORD;
-    bool carries = kind == MT_WIRE_EAGER || kind == MT_WIRE_FRAGMENT;
+    bool carries = kind == MT_WIRE_EAGER || kind == MT_WIRE_FRAGMENT ||
+                   kind == MT_WIRE_CONNECT;
     return (asks || kind == MT_WIRE_WRONG || r->answer == 0) &&
            (r->bytes > 0 || !(asks || fills)) && (numbers || r->number == 0) &&
            (kind != MT_WIRE_CHECK || r->number < MT_WIRE_CHECKED) &&

@@ -11,7 +11,7 @@
 #include "../include/base.h"
 #include "../include/status.h"
 
-enum { MT_WIRE_VERSION = 3 };
+enum { MT_WIRE_VERSION = 4 };
 
 enum mt_wire_kind {
     MT_WIRE_EAGER = 1, /* a message with its payload */
@@ -29,6 +29,7 @@ enum mt_wire_kind {
     MT_WIRE_WORD,      /* and how much of it was read, here */
     MT_WIRE_CHECK,     /* the checksum of the next EAGER or RTS */
     MT_WIRE_WRONG,     /* a message arrived wrong; else as DONE */
+    MT_WIRE_CONNECT,   /* a hello of demand.h, or nothing: no */
     MT_WIRE_KINDS,
     MT_WIRE_TOKEN = MT_WIRE_KINDS, /* in a ring: EAGER, its header is known */
 };
@@ -56,7 +57,8 @@ struct mt_wire {
 struct mt_wire_rest {
     uint64_t number;  /* EAGER, RTS, RTR: of the sender's request; REVOKE,
                        * REVOKED: of the former; CHECK: the checksum; WRONG: of
-                       * a request that waits for DONE, or 0; else of the
+                       * a request that waits for DONE, or 0; CONNECT: of the
+                       * hello that is refused, or 0; else of the
                        * receiver's (of this message) */
     uint64_t answer;  /* PULL, CTS: of the request that waits for the payload;
                        * RTR: last sequence that was seen, and in the lower

@@ -9,6 +9,7 @@ struct mt_engine_counts {
     uint64_t eager_messages; /* sent with their header, by copy */
     uint64_t eager_bytes; /* payload of these */
     uint64_t ring_messages; /* of these, written into a ring of the receiver */
+    uint64_t datagram_messages; /* of all, and of what belongs to them: sent as datagrams */
     uint64_t zero_copy_messages; /* of the eager ones, straight from the memory of the program */
     uint64_t zero_copy_bytes; /* payload of these */
     uint64_t reuse_buffers; /* buffers whose use is counted now */
@@ -50,6 +51,7 @@ struct mt_engine_counts {
     X(eager_messages) \
     X(eager_bytes) \
     X(ring_messages) \
+    X(datagram_messages) \
     X(zero_copy_messages) \
     X(zero_copy_bytes) \
     X(reuse_buffers) \
@@ -131,6 +133,6 @@ struct mt_left_counts {
     X(bytes_of_communicators) \
     X(messages_by_arguments)
 
-enum { MPITRACE_COUNTS = 56 }; /* in all groups */
+enum { MPITRACE_COUNTS = 57 }; /* in all groups */
 
 #endif

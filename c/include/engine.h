@@ -126,6 +126,14 @@ struct mt_engine_options {
     /* One message in so many is checked end to end; 0: none. After one that
      * arrived wrong its sender takes that way to this peer no more. */
     uint32_t verify_every;
+    /* Peers are reached by datagrams first, and by a connection when so many
+     * messages were sent to them, as long as there are fewer connections than
+     * that. */
+    struct {
+        bool first;
+        uint32_t connections, after;
+        uint32_t tries; /* of a datagram, see datagrams.h; 0: the default */
+    } datagrams;
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;
@@ -258,6 +266,19 @@ uint32_t mt_engine_obligations(const struct mt_engine *engine);
  * ended. */
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p);
+
+/* How peers are reached, and what that takes: buffers and structures of this
+ * process, not what the device or the system has for it. */
+struct mt_engine_peers {
+    uint32_t datagrams; /* that messages went to or came from, without .. */
+    uint32_t connected; /* .. and those with a connection */
+    uint32_t idle;      /* neither */
+    uint64_t datagrams_bytes, connected_bytes; /* for each */
+    uint64_t shared_bytes; /* for the datagrams of all */
+    uint64_t ring_bytes;   /* of all rings that peers write into */
+};
+void mt_engine_count_peers(const struct mt_engine *engine,
+                           struct mt_engine_peers *peers_p);
 
 /* What was tried for the long messages of a context and size (policy/proof). */
 struct mt_engine_decision {

@@ -8,6 +8,7 @@
 
 #include "../engine/inside.h"
 #include "check.h"
+#include "no_datagrams.h"
 
 enum { RECEIVES = 4, SENDS = 4, ROOM = 300, GUARD = 32, WINDOW = 16, EAGER = 64, RING = 4096 };
 
@@ -168,6 +169,7 @@ static void begin(void)
     engine.by_qp_mask = 3;
     engine.reads = true;
     engine.max_work = 100;
+    engine.message_bytes = 2 * EAGER;
     engine.writes = true;
     engine.ring_bytes = RING;
     engine.o.rendezvous = (enum mt_engine_rendezvous)(turn % 3);

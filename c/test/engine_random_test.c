@@ -621,14 +621,26 @@ static void run(void *argument)
     mt_engine_count(fix.engine, &counts);
     EQ(counts.wrong_messages, 0);
     CHECK(o.verify_every == 0 || counts.verified_messages > 0);
+    struct mt_engine_peers peers;
+    mt_engine_count_peers(fix.engine, &peers);
+    EQ(peers.connected + peers.datagrams + peers.idle, fix.size - 1);
     if (job->victim == NOBODY) {
+        if (o.datagrams.first) {
+            CHECK(counts.datagram_messages > 0);
+            CHECK(peers.connected <= o.datagrams.connections);
+            CHECK(peers.connected == fix.size - 1 ||
+                  o.datagrams.connections < fix.size - 1);
+        }
         if (o.ring_bytes > 0 && o.fabric.faults == NULL &&
             strcmp(o.device, "shm") == 0) {
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
             CHECK(counts.ring_messages < counts.eager_messages);
         }
-        CHECK((counts.zero_copy_messages > 0) ==
-              (o.reuse == MT_ENGINE_REUSES_ALWAYS));
+        if (o.reuse != MT_ENGINE_REUSES_ALWAYS || peers.connected == 0) {
+            EQ(counts.zero_copy_messages, 0); /* what is kept is a copy */
+        } else if (!o.datagrams.first) {
+            CHECK(counts.zero_copy_messages > 0);
+        }
         fix_close();
     }
 }
@@ -700,6 +712,31 @@ int main(int argc, char **argv)
     job.threads = 1;
     right = try("iwarp:lo", 4, job) && right;
     static const char *const devices[] = {"shm", "iwarp:lo"};
+    job.epochs = 4 * times;
+    o->datagrams.first = true;
+    o->datagrams.after = 30;
+    for (uint32_t i = 0; i < 4; i++) { /* of 3 peers */
+        o->device = devices[i % 2];
+        o->datagrams.connections = i;
+        o->thread = i % 2 != 0;
+        o->fabric.faults = script(i < 2 ? "seed 5\n"
+                                        : "seed 5\ndrop 1/50 ud\n"
+                                          "duplicate 1/50 ud\n"
+                                          "reorder 1/50 ud\nfull 1/50\n"
+                                          "delay 1/10 3\nregister 1/9\n");
+        char what[40];
+        snprintf(what, sizeof(what), "datagrams first, %u connections", i);
+        right = try(what, 4, job) && right;
+        remove(o->fabric.faults);
+        o->fabric.faults = NULL;
+    }
+    o->datagrams.tries = 8;
+    job.victim = 2;
+    right = try("datagrams first, one dies", 4, job) && right;
+    o->datagrams.first = false;
+    o->thread = false;
+    job.victim = NOBODY;
+    job.epochs = 8 * times;
     for (unsigned d = 0; d < 2; d++) {
         o->device = devices[d];
         o->fabric.faults = script("seed 5\nregister 1/3\nfull 1/20\n"

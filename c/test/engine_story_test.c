@@ -2,8 +2,7 @@
 /* Receives that ask first (testdata/rtr), and short messages straight from the
  * memory of their sender (testdata/reuse), rule by rule: each file is a story of
  * simulated processes with what they say to each other, in an order that the
- * story decides. Commands stand above ----, what happens below. With the argument
- * -rewrite the files are written anew, and the difference is to be reviewed.
+ * story decides (story.h).
  *
  *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4] [verify=N]
  *         [straight] [ring=BYTES]
@@ -24,12 +23,11 @@
  * may write over that of a receive, and what is sent from that of a send is
  * nobody's message. */
 #include "engine_world.h"
+#include "story.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <stdarg.h>
 
-enum { NAMES = 64, OUTPUT = 1 << 16, LATER = 0xaa };
+enum { NAMES = 64, LATER = 0xaa };
 
 struct named {
     char name[16];
@@ -43,24 +41,7 @@ struct named {
 
 static struct named names[NAMES];
 static uint32_t name_count;
-static char output[OUTPUT];
-static size_t output_bytes;
 static bool open_world;
-
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void say(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    output_bytes += (size_t)vsnprintf(output + output_bytes,
-                                      OUTPUT - output_bytes, format, arguments);
-    va_end(arguments);
-    if (output_bytes >= OUTPUT) {
-        printf("too much output\n");
-        exit(1);
-    }
-}
 
 /* ---- what is said ---- */
 
@@ -376,115 +357,11 @@ static bool command(const char *line)
     return true;
 }
 
-/* ---- files ---- */
-
-static char *read_file(const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char *text = calloc(1, OUTPUT);
-    if (file == NULL || fread(text, 1, OUTPUT - 1, file) == 0) {
-        perror(path);
-        exit(1);
-    }
-    fclose(file);
-    return text;
-}
-
-/* Blocks are separated by empty lines: commands, ----, output; or a comment. */
-static void run_file(const char *path, bool rewrite)
-{
-    static char whole[OUTPUT];
-    char *text = read_file(path), *next;
-    size_t length = 0;
-    for (char *block = text; block != NULL && *block != '\0'; block = next) {
-        next = strstr(block, "\n\n");
-        if (next != NULL) {
-            *next = '\0';
-            next += 2 + strspn(next + 2, "\n");
-        }
-        char *end = block + strlen(block);
-        while (end > block && end[-1] == '\n') {
-            *--end = '\0';
-        }
-        char *rule = strstr(block, "\n----");
-        if (rule == NULL) { /* a comment */
-            length += (size_t)snprintf(whole + length, OUTPUT - length,
-                                       "%s\n\n", block);
-            continue;
-        }
-        const char *want = rule[5] == '\n' ? rule + 6 : "";
-        *rule = '\0';
-        output_bytes = 0;
-        output[0] = '\0';
-        length += (size_t)snprintf(whole + length, OUTPUT - length,
-                                   "%s\n----\n", block);
-        for (char *line = strtok(block, "\n"); line != NULL;
-             line = strtok(NULL, "\n")) {
-            if (!command(line)) {
-                printf("%s: what is %s?\n", path, line);
-                exit(1);
-            }
-        }
-        if (output_bytes > 0 && output[output_bytes - 1] == '\n') {
-            output[--output_bytes] = '\0';
-        }
-        if (!rewrite && strcmp(output, want) != 0) {
-            printf("%s: behind\n%s\nis\n%s\nnot\n%s\n", path, block, output,
-                   want);
-            check_failures++;
-        }
-        length += (size_t)snprintf(whole + length, OUTPUT - length, "%s%s\n",
-                                   output, output_bytes > 0 ? "\n" : "");
-    }
-    output_bytes = 0;
-    close_world();
-    if (output_bytes > 0) {
-        printf("%s: at the end\n%s", path, output);
-    }
-    if (rewrite) {
-        while (length > 1 && whole[length - 2] == '\n') {
-            length--;
-        }
-        FILE *file = fopen(path, "we");
-        if (file == NULL || fwrite(whole, 1, length, file) != length ||
-            fclose(file) != 0) {
-            perror(path);
-            exit(1);
-        }
-    }
-    free(text);
-}
-
-/* How many there are. */
-static int run_directory(const char *directory, bool rewrite)
-{
-    struct dirent **entries;
-    int files = 0, n = scandir(directory, &entries, NULL, alphasort);
-    for (int i = 0; i < n; i++) {
-        char path[512];
-        const char *dot = strrchr(entries[i]->d_name, '.');
-        if (dot != NULL && strcmp(dot, ".txt") == 0) {
-            snprintf(path, sizeof(path), "%s/%s", directory,
-                     entries[i]->d_name);
-            run_file(path, rewrite);
-            files++;
-        }
-        free(entries[i]);
-    }
-    free(n >= 0 ? entries : NULL);
-    return files;
-}
-
 int main(int argc, char **argv)
 {
-    static const char *const directories[] = {"c/test/testdata/rtr",
-                                              "c/test/testdata/reuse"};
-    bool rewrite = argc > 1 && strcmp(argv[1], "-rewrite") == 0;
-    for (unsigned i = 0; i < 2; i++) {
-        if (run_directory(directories[i], rewrite) == 0) {
-            printf("no stories in %s\n", directories[i]);
-            return 1;
-        }
-    }
-    return check_failures != 0;
+    int rtr = story_main("c/test/testdata/rtr", command, close_world, argc,
+                         argv);
+    int reuse = story_main("c/test/testdata/reuse", command, close_world, argc,
+                           argv);
+    return rtr != 0 || reuse != 0;
 }

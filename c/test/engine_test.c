@@ -715,6 +715,21 @@ int main(void)
                     right;
         }
         remove(o.fabric.faults);
+        o.fabric.faults = NULL;
+        o.datagrams.first = true;
+        o.datagrams.after = 50;
+        o.datagrams.tries = 8;
+        right = fix_run("a peer of datagrams dies", 3, run_death, &o) && right;
+        o.datagrams.tries = 0;
+        o.fabric.faults = script("seed 5\ndrop 1/50 ud\nduplicate 1/50 ud\n"
+                                 "reorder 1/50 ud\n");
+        for (uint32_t i = 0; i < 3; i++) { /* of 2 peers */
+            o.datagrams.connections = i;
+            right = fix_run("datagrams, some of which are lost", 3, run_rules,
+                            &o) &&
+                    right;
+        }
+        remove(o.fabric.faults);
     }
     return !right;
 }

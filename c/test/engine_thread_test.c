@@ -168,5 +168,16 @@ int main(void)
         right = fix_run(what, 2, run_unexpected, &o) && right;
         right = fix_run(what, 2, run_watched, &o) && right;
     }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct mt_engine_options o = {.device = devices[i % 2],
+                                      .fabric.engine_cpu = -1,
+                                      .eager_limit = EAGER,
+                                      .datagrams = {.first = true,
+                                                    .connections = i / 2,
+                                                    .after = 100},
+                                      .thread = true};
+        right = fix_run("datagrams first", 2, run_elsewhere, &o) && right;
+        right = fix_run("datagrams first", 2, run_unexpected, &o) && right;
+    }
     return !right;
 }

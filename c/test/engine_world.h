@@ -13,6 +13,7 @@
 
 #include "../engine/inside.h"
 #include "check.h"
+#include "no_datagrams.h"
 
 enum {
     WORLD = 3,
@@ -435,6 +436,7 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
     e->by_qp_mask = 7;
     e->reads = e->writes = true;
     e->max_work = o->max_work;
+    e->message_bytes = o->eager_limit + MT_WIRE_LONG_BYTES;
     e->pd = &world.pds[p];
     e->rails.rails[0].send_cq = &world.cqs[p][0];
     e->rails.rails[0].receive_cq = &world.cqs[p][1];

@@ -43,7 +43,7 @@ var noCalls = map[string]string{
 }
 
 // ways are policies in which other sides have to go on, and by other events.
-var ways = []string{"auto", "rndv=write", "device=iwarp:lo"}
+var ways = []string{"auto", "rndv=write", "device=iwarp:lo", "device=iwarp:lo,transport=ud-first,rc-peers=1"}
 
 var programs = []program{
 	{source: "order.c", ranks: []int{2, 3}},

@@ -29,11 +29,14 @@ var policies = []string{
 	"device=iwarp:lo",
 	"device=iwarp:lo,rndv=write,eager-limit=1000",
 	"eager=reuse,engine=thread,eager-limit=64K",
+	"device=iwarp:lo,transport=ud-first,rc-peers=1,rc-after=100",
+	"device=shm,transport=ud-first,rndv=write,eager-limit=1000",
 }
 
 // rough lets everything go wrong that messages must survive: work that is late,
-// queues that are full, memory that cannot be registered, events that are lost.
-const rough = "seed 7\ndelay 1/50 3\nfull 1/20\nregister 1/5\nevent 1/20\n"
+// queues that are full, memory that cannot be registered, events that are lost;
+// and datagrams, which are not sent, or sent twice or out of order.
+const rough = "seed 7\ndelay 1/50 3\nfull 1/20\nregister 1/5\nevent 1/20\ndrop 1/50 ud\nduplicate 1/50 ud\nreorder 1/50 ud\n"
 
 // randomJob is the random program of a seed.
 type randomJob struct {

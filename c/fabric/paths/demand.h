@@ -76,6 +76,15 @@ enum mt_status mt_demand_qp(struct mt_demand *demand, uint32_t peer,
 void mt_demand_heard(struct mt_demand *demand, const void *bytes,
                      uint32_t count);
 
+/* ... of a peer that is to have no connection now. What its hello named is over: it
+ * may come again, and means nothing then. The life to tell the peer of, for
+ * mt_demand_asks there; 0: it was no hello. */
+uint64_t mt_demand_refuse(struct mt_demand *demand, const void *bytes,
+                          uint32_t count);
+/* Whether this is the life of the queue pair that waits for the peer. */
+bool mt_demand_asks(const struct mt_demand *demand, uint32_t peer,
+                    uint64_t life);
+
 /* Repeats what was not answered in time. For the caller's round of progress. */
 void mt_demand_progress(struct mt_demand *demand);
 

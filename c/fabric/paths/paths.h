@@ -11,6 +11,7 @@
  *   stripe.h   one message over several rails
  *   mesh.h     a queue pair to every rank
  *   mail.h     small messages to ranks, which may be lost
+ *   datagrams.h  messages to ranks, which are not
  *   demand.h   a queue pair to a rank when it is first used
  *   socket.h   wire-up over sockets, for tools and tests
  *
@@ -40,6 +41,8 @@ enum mt_path_kind {
     MT_PATH_RING_DATA, /* the message: seen only when it failed; the flag follows
                         */
     MT_PATH_RING_TOLD, /* room in a ring was given back */
+    MT_PATH_PACKET,    /* a datagram of datagrams.h */
+    MT_PATH_PACKET_IN,
 };
 
 /* The value has 56 bits: a counter, or a pointer of user space. */

@@ -1,0 +1,313 @@
+/* connect.c: peers that are reached by datagrams first (paths/datagrams.h), and
+ * get a connection when they have had many messages (paths/demand.h; Rashti 2010,
+ * 6.4.2), as long as this process has one left.
+ *
+ * A message is the same by either, and one sequence counts them. The change is a
+ * matter of the sender alone, for each direction by itself: when the connection
+ * is made it sends nothing until the peer has acknowledged all datagrams, so what
+ * goes by the connection finds everything before it in its place. There is no way
+ * back. What needs a connection (READs, WRITEs, rings) is used only by who knows
+ * that it is made; the peer's own is connected then, too.
+ *
+ * Connecting is asked for by a message like any other (CONNECT). A process that
+ * has no connection left answers with which it refuses, and the peer asks again when
+ * it has sent twice as much. */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MT_PACKET_BYTES = 4096,
+    MT_PACKETS = 128, /* kept or on their way, to all peers */
+    MT_RECEIVES = 256,
+    MT_DATAGRAM_WINDOW = 64 << 10, /* bytes; half of what Linux gives a socket for
+                                    * all peers by default, and two send at once */
+    MT_ASK_MS = 20, /* until a request that found no room is repeated */
+};
+
+/* ---- what leaves ---- */
+
+enum mt_status mt_connect_reserve(struct mt_engine_peer *peer, void **place_p)
+{
+    struct mt_engine *engine = peer->engine;
+    if (peer->connection != MT_CONNECTION_MADE) {
+        return mt_datagrams_reserve(&engine->datagrams, peer->process, place_p);
+    }
+    if (!mt_datagrams_flushed(&engine->datagrams, peer->process)) {
+        return MT_EAGAIN;
+    }
+    peer->datagrams = false;
+    return mt_credits_reserve(&peer->credits, place_p);
+}
+
+enum mt_status mt_connect_commit(struct mt_engine_peer *peer, uint32_t count,
+                                 uint32_t flags)
+{
+    struct mt_engine *engine = peer->engine;
+    engine->counts.datagram_messages++;
+    return mt_datagrams_commit(&engine->datagrams, peer->process, count, flags);
+}
+
+/* ---- connecting ---- */
+
+/* There is none after all. */
+static void mt_connect_drop(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    mt_demand_drop(&engine->demand, peer->process);
+    mt_credits_close(&peer->credits);
+    memset(&peer->credits, 0, sizeof(peer->credits));
+    memset(&peer->reads, 0, sizeof(peer->reads));
+    peer->qp = NULL;
+    peer->connection = MT_CONNECTION_NONE;
+    peer->connect_after = peer->sent < UINT32_MAX / 2 ? 2 * peer->sent
+                                                      : UINT32_MAX;
+    engine->connections--;
+    memset(engine->by_qp, 0,
+           (engine->by_qp_mask + 1) * sizeof(struct mt_engine_peer *));
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        if (engine->peers[i].qp != NULL) {
+            mt_peer_enter(&engine->peers[i]);
+        }
+    }
+}
+
+static enum mt_status mt_connect_prepare(void *user, uint32_t process,
+                                         struct mt_fabric_qp *qp)
+{
+    struct mt_engine *engine = user;
+    struct mt_engine_peer *peer = &engine->peers[process];
+    if (peer->connection != MT_CONNECTION_WANTED) {
+        return MT_ESTATE; /* nobody has asked in its name */
+    }
+    peer->qp = qp;
+    enum mt_status status = mt_peer_prepare(peer);
+    if (status != MT_OK) {
+        mt_credits_close(&peer->credits);
+        peer->qp = NULL;
+        return status;
+    }
+    mt_peer_enter(peer);
+    return MT_OK;
+}
+
+/* bytes: of a hello, or 0: this one of its is refused. */
+static enum mt_status mt_connect_tell(struct mt_engine_peer *peer,
+                                      uint64_t refused, const void *bytes,
+                                      uint32_t count)
+{
+    const struct mt_wire head = {.kind = MT_WIRE_CONNECT};
+    const struct mt_wire_rest rest = {.number = refused};
+    return peer->ended ? MT_EPEER
+                       : mt_leave_note(peer, &head, &rest, bytes, count);
+}
+
+static enum mt_status mt_connect_carry(void *user, uint32_t process,
+                                       const void *bytes, uint32_t count)
+{
+    struct mt_engine *engine = user;
+    return mt_connect_tell(&engine->peers[process], 0, bytes, count);
+}
+
+static bool mt_connect_take(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    if (engine->connections >= engine->o.datagrams.connections) {
+        return false;
+    }
+    engine->connections++;
+    peer->connection = MT_CONNECTION_WANTED;
+    return true;
+}
+
+/* How far it is. */
+static void mt_connect_look(struct mt_engine_peer *peer)
+{
+    struct mt_fabric_qp *qp;
+    if (peer->connection != MT_CONNECTION_WANTED || peer->ended) {
+        return;
+    }
+    enum mt_status status =
+        mt_demand_qp(&peer->engine->demand, peer->process, &qp);
+    if (status == MT_OK) {
+        peer->connection = MT_CONNECTION_MADE;
+    } else if (status != MT_EAGAIN && peer->qp == NULL) {
+        mt_connect_drop(peer); /* the device has no more */
+    } else if (status != MT_EAGAIN) {
+        mt_peer_end(peer);
+    }
+}
+
+static enum mt_status mt_connect_refused(struct mt_engine_peer *peer,
+                                         uint64_t life)
+{
+    if (peer->connection == MT_CONNECTION_WANTED &&
+        mt_demand_asks(&peer->engine->demand, peer->process, life)) {
+        mt_connect_drop(peer);
+    }
+    return MT_OK;
+}
+
+enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
+                                const struct mt_wire_message *m)
+{
+    struct mt_demand *demand = &peer->engine->demand;
+    if (m->payload_bytes == 0) {
+        return mt_connect_refused(peer, m->rest.number);
+    }
+    mt_peer_busy(peer);
+    if (peer->connection != MT_CONNECTION_NONE || mt_connect_take(peer)) {
+        mt_demand_heard(demand, m->payload, m->payload_bytes);
+        mt_connect_look(peer);
+    }
+    if (peer->connection == MT_CONNECTION_NONE && !peer->ended) {
+        /* without room to tell it: it asks again */
+        mt_connect_tell(
+            peer, mt_demand_refuse(demand, m->payload, m->payload_bytes), NULL,
+            0);
+    }
+    return MT_OK;
+}
+
+/* ---- what arrives, and progress ---- */
+
+static enum mt_status mt_connect_came(void *user, uint32_t process,
+                                      const void *bytes, uint32_t count)
+{
+    struct mt_engine *engine = user;
+    return mt_arrive(&engine->peers[process], bytes, count);
+}
+
+void mt_connect_completion(struct mt_engine *engine,
+                           const struct mt_fabric_completion *c)
+{
+    uint32_t process = UINT32_MAX;
+    enum mt_status status =
+        mt_path_kind(c->id) == MT_PATH_PACKET
+            ? mt_datagrams_done(&engine->datagrams, c)
+            : mt_datagrams_received(&engine->datagrams, c, &process);
+    if (mt_likely(process != UINT32_MAX)) {
+        mt_peer_busy(&engine->peers[process]); /* it may have to be answered */
+    }
+    for (uint32_t i = 0; i < engine->processes && status != MT_OK; i++) {
+        struct mt_engine_peer *peer = &engine->peers[i];
+        if (i == process || (process == UINT32_MAX && peer->datagrams)) {
+            mt_peer_end(peer);
+        }
+    }
+}
+
+bool mt_connect_serve(struct mt_engine_peer *peer)
+{
+    struct mt_engine *engine = peer->engine;
+    enum mt_status status =
+        mt_datagrams_serve(&engine->datagrams, peer->process);
+    if (status == MT_EPEER && !peer->ended) {
+        mt_peer_end(peer);
+    }
+    if (peer->ended) {
+        return status != MT_OK;
+    }
+    if (peer->connection == MT_CONNECTION_NONE &&
+        peer->sent >= peer->connect_after) {
+        mt_connect_take(peer);
+    }
+    if (peer->connection == MT_CONNECTION_WANTED) {
+        mt_demand_progress(&engine->demand);
+        mt_connect_look(peer);
+    }
+    return status != MT_OK || peer->connection == MT_CONNECTION_WANTED;
+}
+
+uint64_t mt_connect_due(const struct mt_engine *engine)
+{
+    uint64_t due = UINT64_MAX;
+    for (const struct mt_engine_peer *p = engine->busy; p != NULL;
+         p = p->busy_next) {
+        uint64_t its = mt_datagrams_due(&engine->datagrams, p->process);
+        due = its < due ? its : due;
+        if (p->connection == MT_CONNECTION_WANTED &&
+            engine->demand.next_ns < due) {
+            due = engine->demand.next_ns;
+        }
+    }
+    return due;
+}
+
+void mt_connect_end(struct mt_engine_peer *peer)
+{
+    mt_datagrams_end(&peer->engine->datagrams, peer->process);
+}
+
+/* ---- beginning and end ---- */
+
+static uint32_t mt_connect_packet_bytes(const struct mt_engine *engine)
+{
+    uint32_t most = engine->rails.rails[0].caps->ud_payload;
+    return most < MT_PACKET_BYTES ? most : MT_PACKET_BYTES;
+}
+
+uint32_t mt_connect_sends(const struct mt_engine *engine)
+{
+    /* two of the longest messages, and headers */
+    uint32_t packets =
+        2 * (engine->message_bytes / (mt_connect_packet_bytes(engine) / 2) + 16);
+    return packets > MT_PACKETS ? packets : MT_PACKETS;
+}
+
+uint32_t mt_connect_receives(void)
+{
+    return MT_RECEIVES;
+}
+
+enum mt_status mt_connect_open(struct mt_engine *engine,
+                               const struct mt_fabric_qp_options *rc)
+{
+    const struct mt_rail *rail = &engine->rails.rails[0];
+    struct mt_demand_options on_demand = {.rank = engine->process,
+                                          .size = engine->processes,
+                                          .pd = engine->pd,
+                                          .rc = *rc,
+                                          .prepare = mt_connect_prepare,
+                                          .carry = mt_connect_carry,
+                                          .user = engine,
+                                          .retry_ms = MT_ASK_MS,
+                                          /* who is silent is given up by
+                                           * datagrams.h */
+                                          .tries = UINT32_MAX,
+                                          .say = engine->o.say,
+                                          .say_user = engine->o.user};
+    struct mt_datagrams_options o = {
+        .pd = engine->pd,
+        .send_cq = rail->send_cq,
+        .receive_cq = rail->receive_cq,
+        .port = rail->port,
+        .headroom = rail->caps->ud_headroom,
+        .packet_bytes = mt_connect_packet_bytes(engine),
+        .message_bytes = engine->message_bytes,
+        .sends = mt_connect_sends(engine),
+        .receives = MT_RECEIVES,
+        .window_bytes = MT_DATAGRAM_WINDOW,
+        .tries = engine->o.datagrams.tries,
+        .came = mt_connect_came,
+        .user = engine,
+        .say = engine->o.say,
+        .say_user = engine->o.user};
+    enum mt_status status = mt_demand_open(&engine->demand, &on_demand);
+    enum mt_status opened =
+        mt_datagrams_open(&engine->datagrams, &o, &engine->o.wireup);
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        engine->peers[i].datagrams = true;
+        engine->peers[i].connect_after = engine->o.datagrams.after;
+    }
+    return status != MT_OK ? status : opened;
+}
+
+void mt_connect_close(struct mt_engine *engine)
+{
+    if (engine->demand.peers != NULL) {
+        mt_demand_close(&engine->demand);
+    }
+    mt_datagrams_close(&engine->datagrams);
+}
