@@ -149,6 +149,18 @@ static enum mt_status mt_connect_refused(struct mt_engine_peer *peer,
     return MT_OK;
 }
 
+/* Not now: it asks again later, or, where there is no room to tell it, in a
+ * moment. */
+static void mt_connect_refuse(struct mt_engine_peer *peer,
+                              const struct mt_wire_message *m)
+{
+    struct mt_demand *demand = &peer->engine->demand;
+    uint64_t life = mt_demand_life(demand, m->payload, m->payload_bytes);
+    if (life != 0 && mt_connect_tell(peer, life, NULL, 0) == MT_OK) {
+        mt_demand_refused(demand, peer->process, life);
+    }
+}
+
 enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
                                 const struct mt_wire_message *m)
 {
@@ -162,10 +174,7 @@ enum mt_status mt_connect_heard(struct mt_engine_peer *peer,
         mt_connect_look(peer);
     }
     if (peer->connection == MT_CONNECTION_NONE && !peer->ended) {
-        /* without room to tell it: it asks again */
-        mt_connect_tell(
-            peer, mt_demand_refuse(demand, m->payload, m->payload_bytes), NULL,
-            0);
+        mt_connect_refuse(peer, m);
     }
     return MT_OK;
 }
@@ -192,7 +201,10 @@ void mt_connect_completion(struct mt_engine *engine,
     }
     for (uint32_t i = 0; i < engine->processes && status != MT_OK; i++) {
         struct mt_engine_peer *peer = &engine->peers[i];
-        if (i == process || (process == UINT32_MAX && peer->datagrams)) {
+        bool its = process == UINT32_MAX
+                       ? peer->datagrams && i != engine->process
+                       : i == process;
+        if (its) {
             mt_peer_end(peer);
         }
     }

@@ -257,8 +257,9 @@ bool mt_engine_spin(struct mt_engine *engine);
 
 /* How many things other processes may wait for this one to do: requests that are
  * not done, and peers that something is still on its way to or owed. 0: nobody
- * depends on calls of mt_engine_progress. Pending receives count, since their
- * sender may wait for them to be matched. */
+ * depends on calls of mt_engine_progress, but for the last messages of a ring, which
+ * a device in software sends while somebody polls, as the thread does. Pending
+ * receives count, since their sender may wait for them to be matched. */
 uint32_t mt_engine_obligations(const struct mt_engine *engine);
 
 /* struct mt_engine_counts is of spec/act.json. rtr_sent = rtr_used + rtr_crossed +

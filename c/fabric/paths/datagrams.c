@@ -166,10 +166,17 @@ static void mt_pump(struct mt_datagrams *d, struct mt_datagrams_peer *p,
 /* The oldest one again. */
 static void mt_repeat(struct mt_datagrams *d, struct mt_datagrams_peer *p)
 {
-    p->recover = p->sent;
     if (mt_slot_post(d, p->kept, MT_PACKET_ASKS) == MT_OK) {
         d->counts.repeated++;
     }
+}
+
+/* Something of what was sent so far is lost. */
+static void mt_lost(const struct mt_datagrams *d, struct mt_datagrams_peer *p)
+{
+    const uint32_t least = d->o.packet_bytes + MT_OVERHEAD;
+    p->recover = p->sent;
+    p->window = p->window / 2 > least ? p->window / 2 : least;
 }
 
 /* It is overdue. */
@@ -177,7 +184,6 @@ static enum mt_status mt_overdue(struct mt_datagrams *d, uint32_t rank,
                                  uint64_t now)
 {
     struct mt_datagrams_peer *p = &d->peers[rank];
-    const uint32_t least = d->o.packet_bytes + MT_OVERHEAD;
     if (p->tries == d->o.tries) {
         mt_path_say(d->o.say, d->o.say_user,
                     "rank %u has not acknowledged a datagram that was sent %u "
@@ -186,7 +192,7 @@ static enum mt_status mt_overdue(struct mt_datagrams *d, uint32_t rank,
         return MT_EPEER;
     }
     p->tries++;
-    p->window = p->window / 2 > least ? p->window / 2 : least;
+    mt_lost(d, p);
     uint32_t doubled = p->tries < MT_DOUBLED ? p->tries : MT_DOUBLED;
     p->due_ns = now + ((d->o.retry_ms * UINT64_C(1000000)) << doubled);
     mt_repeat(d, p);
@@ -218,7 +224,9 @@ static void mt_acknowledged(struct mt_datagrams *d,
                     : d->o.window_bytes;
     p->due_ns =
         p->flying > 0 ? now + d->o.retry_ms * UINT64_C(1000000) : 0;
-    if (p->flying > 0 && mt_after(p->recover, sequence)) {
+    if (!mt_after(p->recover, sequence)) {
+        p->recover = sequence; /* it never falls far behind */
+    } else if (p->flying > 0) {
         mt_repeat(d, p); /* what was lost with the other one */
     }
     mt_pump(d, p, now);
@@ -503,6 +511,9 @@ static bool mt_packet_came(struct mt_datagrams *d, uint32_t receive,
     } else if ((packet->flags & MT_PACKET_GAP) != 0 && p->flying > 0 &&
                now >= p->again_ns) {
         p->again_ns = now + MT_AGAIN_NS;
+        if (!mt_after(p->recover, p->acknowledged)) {
+            mt_lost(d, p); /* and not known yet */
+        }
         mt_repeat(d, p);
     }
     if (p->owed >= d->o.ack_every && !p->ended) {

@@ -257,16 +257,16 @@ void mt_demand_heard(struct mt_demand *d, const void *bytes, uint32_t count)
     }
 }
 
-uint64_t mt_demand_refuse(struct mt_demand *d, const void *bytes,
-                          uint32_t count)
+uint64_t mt_demand_life(struct mt_demand *d, const void *bytes, uint32_t count)
 {
     struct mt_hello hello;
-    if (!mt_hello_read(d, bytes, count, &hello)) {
-        return 0;
-    }
-    struct mt_demand_peer *p = &d->peers[hello.from];
-    p->over = hello.life > p->over ? hello.life : p->over;
-    return hello.life;
+    return mt_hello_read(d, bytes, count, &hello) ? hello.life : 0;
+}
+
+void mt_demand_refused(struct mt_demand *d, uint32_t peer, uint64_t life)
+{
+    struct mt_demand_peer *p = &d->peers[peer];
+    p->over = life > p->over ? life : p->over;
 }
 
 bool mt_demand_asks(const struct mt_demand *d, uint32_t peer, uint64_t life)

@@ -76,11 +76,13 @@ enum mt_status mt_demand_qp(struct mt_demand *demand, uint32_t peer,
 void mt_demand_heard(struct mt_demand *demand, const void *bytes,
                      uint32_t count);
 
-/* ... of a peer that is to have no connection now. What its hello named is over: it
- * may come again, and means nothing then. The life to tell the peer of, for
- * mt_demand_asks there; 0: it was no hello. */
-uint64_t mt_demand_refuse(struct mt_demand *demand, const void *bytes,
-                          uint32_t count);
+/* ... of a peer that is to have no connection now. The life to tell the peer of,
+ * for mt_demand_asks there; 0: it was no hello. */
+uint64_t mt_demand_life(struct mt_demand *demand, const void *bytes,
+                        uint32_t count);
+/* That the peer has been told, and not before: what its hello named is over. It may
+ * come again, and means nothing then. */
+void mt_demand_refused(struct mt_demand *demand, uint32_t peer, uint64_t life);
 /* Whether this is the life of the queue pair that waits for the peer. */
 bool mt_demand_asks(const struct mt_demand *demand, uint32_t peer,
                     uint64_t life);
