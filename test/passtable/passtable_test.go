@@ -114,6 +114,12 @@ func (h *harness) try(t *testing.T, m *mpi, r *row) result {
 			t.Errorf("without the shim: %v", err)
 			return result{failed: true}
 		}
+		if again == nativeRuns/2 { // what was seen may be as rare natively
+			if shimmed, err = h.run(m, r, observed); err != nil {
+				t.Errorf("with the shim: %v", err)
+				return result{failed: true}
+			}
+		}
 		found = differences(plain, shimmed)
 	}
 	fail(t, found)
