@@ -101,7 +101,7 @@ static void flags(struct side *s)
                 work_of(MT_FABRIC_WRITE, i, &p[0], there, 0);
             struct mt_fabric_send tell =
                 work_of(MT_FABRIC_WRITE, i, &p[1], there, SIZE);
-            data.flags = 0;
+            data.flags = i % 3 == 0 ? MT_FABRIC_MORE : 0;
             post(s, s->qp, &data);
             post(s, s->qp, &tell);
             next_ok(s, s->send_cq);
@@ -116,6 +116,31 @@ static void flags(struct side *s)
     }
     meet(s);
     OK(mt_fabric_mr_destroy(ring));
+    release(out);
+    side_close(s);
+}
+
+/* A hint may be followed by nothing: polling is enough. */
+static void more(struct side *s)
+{
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *in = allocated(s, 8), *out = registered(s, 8);
+    struct remote there = remote_of(s, in);
+    uint64_t *came = in->address;
+    *(uint64_t *)out->address = 7;
+    struct mt_fabric_piece p = piece(out, 0, 8);
+    struct mt_fabric_send work = work_of(MT_FABRIC_WRITE, 1, &p, there, 0);
+    work.flags |= MT_FABRIC_MORE;
+    post(s, s->qp, &work);
+    next_ok(s, s->send_cq);
+    while (__atomic_load_n(came, __ATOMIC_ACQUIRE) != 7) {
+        struct mt_fabric_completion none;
+        mt_fabric_poll(s->send_cq, &none, 0);
+        waiting(s);
+    }
+    meet(s);
+    OK(mt_fabric_mr_destroy(in));
     release(out);
     side_close(s);
 }
@@ -288,6 +313,7 @@ static const char *needs_read_and_waiting(const struct mt_fabric_caps *caps)
 const struct test tests_onesided[] = {
     {"write sizes", writes, needs_read},
     {"write and flag", flags, needs_flag},
+    {"write with more to come", more, needs_flag},
     {"write with immediate", immediates, needs_imm},
     {"read", reads, needs_read},
     {"fence", fence, needs_read},
