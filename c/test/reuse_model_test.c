@@ -3,21 +3,9 @@
  * expected output the Go version writes (reusetrack/sender_test.go has the
  * commands). */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../engine/reuse.h"
-
-struct text {
-    char data[1 << 16];
-    size_t n;
-};
-
-#define SAY(text, ...)                                                         \
-    ((text)->n += (size_t)snprintf((text)->data + (text)->n,                   \
-                                   sizeof((text)->data) - (text)->n,           \
-                                   __VA_ARGS__))
+#include "story.h"
 
 static uint64_t argument(const char *line, const char *name, uint64_t otherwise)
 {
@@ -29,7 +17,6 @@ static uint64_t argument(const char *line, const char *name, uint64_t otherwise)
 
 /* Messages that left the same way, one behind the other. */
 struct runs {
-    struct text *out;
     const char *way;
     unsigned count, all;
 };
@@ -37,7 +24,7 @@ struct runs {
 static void runs_end(struct runs *r)
 {
     if (r->count > 0 && r->all++ < 12) {
-        SAY(r->out, "%u %s\n", r->count, r->way);
+        say("%u %s\n", r->count, r->way);
     }
     r->count = 0;
 }
@@ -51,11 +38,11 @@ static void runs_add(struct runs *r, const char *way)
     r->count++;
 }
 
-static void send_many(struct mt_reuse *m, const char *line, struct text *out)
+static void send_many(struct mt_reuse *m, const char *line)
 {
     static const char straight[] = "straight", copied[] = "copied",
                       refused[] = "refused";
-    struct runs runs = {.out = out};
+    struct runs runs = {.way = NULL};
     uint64_t n = strtoull(line + 5, NULL, 10);
     uint64_t address = argument(line, "address", 0);
     uint64_t bytes = argument(line, "bytes", 0), site = argument(line, "site", 0);
@@ -78,7 +65,7 @@ static void send_many(struct mt_reuse *m, const char *line, struct text *out)
     }
     runs_end(&runs);
     if (runs.all > 12) {
-        SAY(out, ".. %u runs\n", runs.all);
+        say(".. %u runs\n", runs.all);
     }
 }
 
@@ -89,7 +76,7 @@ static uint64_t next(uint64_t *state, uint64_t below)
     return (*state >> 33) % below;
 }
 
-static void send_random(struct mt_reuse *m, const char *line, struct text *out)
+static void send_random(struct mt_reuse *m, const char *line)
 {
     uint64_t n = strtoull(line + 7, NULL, 10), seed = argument(line, "seed", 0);
     uint64_t buffers = argument(line, "buffers", 1);
@@ -119,8 +106,7 @@ static void send_random(struct mt_reuse *m, const char *line, struct text *out)
             mt_reuse_sample(&m->cache, 30 + next(&seed, 20));
         }
     }
-    SAY(out,
-        "%" PRIu64 " straight, %" PRIu64 " timed, %" PRIu64 " refused\n",
+    say("%" PRIu64 " straight, %" PRIu64 " timed, %" PRIu64 " refused\n",
         straight, timed, refused);
 }
 
@@ -142,8 +128,11 @@ static void looks(struct mt_reuse *m, const char *line)
     }
 }
 
-static bool command(struct mt_reuse *m, const char *line, struct text *out)
+static struct mt_reuse model;
+
+static bool command(const char *line)
 {
+    struct mt_reuse *m = &model;
     if (strncmp(line, "new", 3) == 0) {
         mt_reuse_close(m);
         return mt_reuse_open(m, argument(line, "from", 0),
@@ -156,12 +145,11 @@ static bool command(struct mt_reuse *m, const char *line, struct text *out)
     } else if (strncmp(line, "looks", 5) == 0) {
         looks(m, line);
     } else if (strncmp(line, "send", 4) == 0) {
-        send_many(m, line, out);
+        send_many(m, line);
     } else if (strncmp(line, "random", 6) == 0) {
-        send_random(m, line, out);
+        send_random(m, line);
     } else if (strncmp(line, "state", 5) == 0) {
-        SAY(out,
-            "%u buffers, %u frequent, stopped %s, %" PRIu64
+        say("%u buffers, %u frequent, stopped %s, %" PRIu64
             " messages untracked, %u places, %" PRIu64 " retreats\n",
             m->count, m->frequent, m->stopped ? "true" : "false", m->untracked,
             m->site_count, m->retreats);
@@ -171,50 +159,12 @@ static bool command(struct mt_reuse *m, const char *line, struct text *out)
     return true;
 }
 
-/* False: something is not as expected. */
-static bool replay(const char *path)
+static void end(void)
 {
-    static struct text got, want;
-    static struct mt_reuse m;
-    char line[1024], what[1024];
-    FILE *file = fopen(path, "r");
-    bool right = file != NULL;
-    unsigned commands = 0;
-    while (right && fgets(line, sizeof(line), file) != NULL) {
-        if (line[0] == '#' || line[0] == '\n') {
-            continue;
-        }
-        snprintf(what, sizeof(what), "%s", line);
-        got.n = want.n = 0;
-        got.data[0] = want.data[0] = '\0';
-        right = command(&m, what, &got) &&
-                fgets(line, sizeof(line), file) != NULL &&
-                strcmp(line, "----\n") == 0;
-        commands++;
-        while (right && fgets(line, sizeof(line), file) != NULL &&
-               line[0] != '\n') {
-            SAY(&want, "%s", line);
-        }
-        if (!right || strcmp(got.data, want.data) != 0) {
-            fprintf(stderr, "%s: %sgives\n%snot\n%s", path, what, got.data,
-                    want.data);
-            right = false;
-        }
-    }
-    mt_reuse_close(&m);
-    if (file != NULL) {
-        fclose(file);
-    }
-    fprintf(stderr, "%s %s, %u commands\n", right ? "ok  " : "FAIL", path,
-            commands);
-    return right && commands > 0;
+    mt_reuse_close(&model);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    bool right = replay("reusetrack/testdata/sender/rule.txt");
-    right = replay("reusetrack/testdata/sender/waits.txt") && right;
-    right = replay("reusetrack/testdata/sender/table.txt") && right;
-    right = replay("reusetrack/testdata/sender/random.txt") && right;
-    return right ? 0 : 1;
+    return story_main("reusetrack/testdata/sender", command, end, argc, argv);
 }

@@ -1,7 +1,7 @@
 /* story.h: behaviour as text that is replayed. A file has blocks between empty
- * lines: commands above ----, below it what happens; or a comment. With the
- * argument -rewrite the files are written anew, and the difference is to be
- * reviewed. */
+ * lines: commands above ----, below it what happens; or a comment, which lines that
+ * begin with # are too. With the argument -rewrite the files are written anew, and
+ * the difference is to be reviewed. */
 #ifndef MPITRACE_TEST_STORY_H
 #define MPITRACE_TEST_STORY_H
 
@@ -78,7 +78,7 @@ static void story_run(const char *path, bool (*command)(const char *line),
                                    "%s\n----\n", block);
         for (char *line = strtok(block, "\n"); line != NULL;
              line = strtok(NULL, "\n")) {
-            if (!command(line)) {
+            if (line[0] != '#' && !command(line)) {
                 printf("%s: what is %s?\n", path, line);
                 exit(1);
             }
