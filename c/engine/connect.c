@@ -23,7 +23,9 @@ enum {
     MT_RECEIVES = 256,
     MT_DATAGRAM_WINDOW = 64 << 10, /* bytes; half of what Linux gives a socket for
                                     * all peers by default, and two send at once */
-    MT_ASK_MS = 20, /* until a request that found no room is repeated */
+    MT_ASK_MS = 20, /* until a request that found no room is repeated, */
+    MT_ASK_MOST_MS = 1280, /* or one that left, which datagrams.h does not lose */
+    MT_OPEN_MS = 60000, /* as long as a peer that is silent has otherwise */
 };
 
 /* ---- what leaves ---- */
@@ -277,14 +279,17 @@ enum mt_status mt_connect_open(struct mt_engine *engine,
                                const struct mt_fabric_qp_options *rc)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
+    struct mt_fabric_qp_options connection = *rc;
+    connection.timeout_ms = MT_OPEN_MS;
     struct mt_demand_options on_demand = {.rank = engine->process,
                                           .size = engine->processes,
                                           .pd = engine->pd,
-                                          .rc = *rc,
+                                          .rc = connection,
                                           .prepare = mt_connect_prepare,
                                           .carry = mt_connect_carry,
                                           .user = engine,
                                           .retry_ms = MT_ASK_MS,
+                                          .retry_most_ms = MT_ASK_MOST_MS,
                                           /* who is silent is given up by
                                            * datagrams.h */
                                           .tries = UINT32_MAX,

@@ -28,7 +28,8 @@ struct mt_demand_peer {
     bool acknowledged;       /* the peer is connected to this life */
     bool wanted;             /* hellos are repeated until it is */
     uint32_t tries;
-    uint64_t due_ns; /* of the next hello */
+    uint64_t due_ns;   /* of the next hello, */
+    uint32_t pause_ms; /* and of the one behind it */
     enum mt_status failed;
 };
 
@@ -120,11 +121,14 @@ static enum mt_status mt_ask(struct mt_demand *d, uint32_t peer, uint64_t now)
     if (status != MT_OK && status != MT_EAGAIN) {
         return mt_give_up(d, p, status);
     }
+    p->due_ns = now + d->o.retry_ms * UINT64_C(1000000);
     if (status == MT_OK) {
         *(p->tries == 0 ? &d->counts.hellos : &d->counts.repeated) += 1;
+        p->due_ns = now + p->pause_ms * UINT64_C(1000000);
+        p->pause_ms = 2 * p->pause_ms <= d->o.retry_most_ms ? 2 * p->pause_ms
+                                                            : p->pause_ms;
     }
     p->tries++;
-    p->due_ns = now + d->o.retry_ms * UINT64_C(1000000);
     return MT_EAGAIN;
 }
 
@@ -151,6 +155,7 @@ enum mt_status mt_demand_qp(struct mt_demand *d, uint32_t peer,
     }
     p->wanted = true;
     p->tries = 0;
+    p->pause_ms = d->o.retry_ms;
     d->wanted++;
     d->next_ns = 0;
     return mt_ask(d, peer, mt_path_now_ns());

@@ -33,6 +33,8 @@ struct mt_demand_options {
                             uint32_t count);
     void *user;
     uint32_t retry_ms; /* until a hello is repeated; 0: 20 */
+    /* Of those that left: doubles with each up to this; 0: it does not. */
+    uint32_t retry_most_ms;
     uint32_t tries;    /* of hellos to a peer; 0: 100 */
     /* What went wrong. */
     void (*say)(void *user, const char *text);
