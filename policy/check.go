@@ -7,7 +7,7 @@ import (
 )
 
 // senders are the settings that the process decides which sends.
-var senders = []string{"eager", "eager_limit", "reuse_from", "speculation"}
+var senders = []string{"eager", "eager_limit", "reuse_from"}
 
 // check finds what is allowed word by word and does not go together.
 func (e *Effective) check() Problems {

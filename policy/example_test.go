@@ -15,7 +15,7 @@ func Example() {
 		return
 	}
 	site, err := policy.ParseJSON("site.json", []byte(`{"schema": 1, "eager_limit": "8K",
-		"rules": [{"name": "near", "when": {"peer": "same-node"}, "use": {"rtr_usage": 90}}]}`))
+		"rules": [{"name": "near", "when": {"peer": "same-node"}, "use": {"reuse_from": 256}}]}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -26,14 +26,14 @@ func Example() {
 		return
 	}
 	fmt.Println(effective.Mode(), effective.Text("eager"), effective.Number("eager_limit"))
-	fmt.Println(effective.Choose("rtr_usage", &policy.Message{Peer: "same-node"}).Text, len(effective.Hash()))
+	fmt.Println(effective.Choose("reuse_from", &policy.Message{Peer: "same-node"}).Text, len(effective.Hash()))
 	fmt.Println(strings.Contains(effective.Lines(), "\nrendezvous=read-event\n"))
 
 	_, err = policy.ParseString("MPITRACE_ACT", "eager=resue")
 	fmt.Println(err)
 	// Output:
 	// act reuse 8192
-	// 90 32
+	// 256 32
 	// true
 	// MPITRACE_ACT:1:1: eager: "resue" is not one of auto, copy, reuse: did you mean reuse?
 }

@@ -152,7 +152,7 @@ func TestPrecedence(t *testing.T) {
 func TestJSONAgain(t *testing.T) {
 	text := `{"schema":1,"mode":"act","device":["a*","b"],"eager":"copy","rules":[
 		{"name":"halo","when":{"operation":["isend","send"],"communicator":"MPI_*","communicator_size":"2..","size":"1K..64K","peer":"same-node","site":["halo.c:*","exchange"]},
-		 "use":{"rendezvous":["read","write"],"speculation":100,"rtr_usage":50}}]}`
+		 "use":{"rendezvous":["read","write"],"reuse_from":512}}]}`
 	e := resolve(t, parse(t, "test", text))
 	again := resolve(t, parse(t, "again", string(e.JSON())))
 	if e.Lines() != again.Lines() {

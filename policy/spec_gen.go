@@ -17,9 +17,9 @@ var settings = []Word{
 	{Name: "rendezvous", Short: "rndv", Type: "choice", Values: []string{"read", "write", "read-event", "receiver"}, Min: 0, Max: 0, Auto: false, Default: "auto", PerMessage: true, Doc: "longer messages: the receiver reads; the sender writes; the receiver reads, woken by an event; the receiver asks before the sender does"},
 	{Name: "eager_limit", Short: "eager-limit", Type: "size", Values: []string(nil), Min: 1, Max: 33554432, Auto: false, Default: "16K", PerMessage: true, Doc: "longest message that is sent without asking the receiver"},
 	{Name: "reuse_from", Short: "reuse-from", Type: "size", Values: []string(nil), Min: 128, Max: 33554432, Auto: false, Default: "128", PerMessage: true, Doc: "shorter messages are always copied"},
-	{Name: "speculation", Short: "speculation", Type: "enum", Values: []string{"25", "50", "100"}, Min: 0, Max: 0, Auto: false, Default: "25", PerMessage: true, Doc: "per cent of the uses that pay for registering a buffer after which it is registered"},
-	{Name: "rtr_usage", Short: "rtr-usage", Type: "int", Values: []string(nil), Min: 1, Max: 100, Auto: false, Default: "80", PerMessage: true, Doc: "per cent of a receiver's requests that must be of use; below it the receiver stops asking first, and begins again when it is reached"},
-	{Name: "rtr_sample", Short: "rtr-sample", Type: "int", Values: []string(nil), Min: 1, Max: 1000000, Auto: false, Default: "20", PerMessage: true, Doc: "requests that are counted before rtr_usage is judged"},
+	{Name: "speculation", Short: "speculation", Type: "enum", Values: []string{"25", "50", "100"}, Min: 0, Max: 0, Auto: false, Default: "25", PerMessage: false, Doc: "per cent of the uses that pay for registering a buffer after which it is registered"},
+	{Name: "rtr_usage", Short: "rtr-usage", Type: "int", Values: []string(nil), Min: 1, Max: 100, Auto: false, Default: "80", PerMessage: false, Doc: "per cent of a receiver's requests that must be of use; below it the receiver stops asking first, and begins again when it is reached"},
+	{Name: "rtr_sample", Short: "rtr-sample", Type: "int", Values: []string(nil), Min: 1, Max: 1000000, Auto: false, Default: "20", PerMessage: false, Doc: "requests that are counted before rtr_usage is judged"},
 	{Name: "verify_every", Short: "verify", Type: "int", Values: []string(nil), Min: 0, Max: 1000000000, Auto: false, Default: "0", PerMessage: false, Doc: "one message in so many is checked end to end; 0: none, 1: all"},
 	{Name: "verify_action", Short: "verify-action", Type: "enum", Values: []string{"stop", "quarantine"}, Min: 0, Max: 0, Auto: false, Default: "stop", PerMessage: false, Doc: "after the first message that arrived wrong: end the job, or use that path no more"},
 	{Name: "proof", Short: "proof", Type: "enum", Values: []string{"on", "off"}, Min: 0, Max: 0, Auto: false, Default: "on", PerMessage: false, Doc: "whether choices that are left open are tried against each other in the job, and given up where they lose"},
@@ -27,10 +27,10 @@ var settings = []Word{
 
 // conditions is everything that a rule may ask of a message.
 var conditions = []Word{
-	{Name: "operation", Short: "operation", Type: "choice", Values: []string{"send", "isend", "persistent", "sendrecv", "recv", "irecv"}, Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "the call: blocking, nonblocking or persistent send, MPI_Sendrecv, blocking or nonblocking receive"},
-	{Name: "communicator", Short: "communicator", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "name of the communicator, as MPI_Comm_set_name set it when it was made; MPI_COMM_WORLD has that name"},
+	{Name: "operation", Short: "operation", Type: "choice", Values: []string{"send", "isend", "persistent", "sendrecv", "recv", "irecv"}, Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "the call: blocking, nonblocking or persistent send, MPI_Sendrecv, blocking receive, nonblocking or persistent receive"},
+	{Name: "communicator", Short: "communicator", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "name of the communicator, as MPI_Comm_set_name has set it by then; MPI_COMM_WORLD has that name"},
 	{Name: "communicator_size", Short: "communicator-size", Type: "range", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "processes of the communicator"},
 	{Name: "size", Short: "size", Type: "range", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "payload in bytes; of a receive, of its buffer"},
-	{Name: "peer", Short: "peer", Type: "enum", Values: []string{"same-node", "other-node"}, Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the other process is"},
-	{Name: "site", Short: "site", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the call stands: function, FILE:LINE, or MODULE+0xOFFSET"},
+	{Name: "peer", Short: "peer", Type: "enum", Values: []string{"same-node", "other-node"}, Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the other process is; of a receive from any source it is not known"},
+	{Name: "site", Short: "site", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the call stands: function (as the symbol table has it, which the program's file must have), or MODULE+0xOFFSET; FILE:LINE is known to `policy explain` only"},
 }

@@ -19,6 +19,7 @@
 #include "../include/act.h"
 #include "../include/engine.h"
 #include "policy.h"
+#include "rules.h"
 #include "table.h"
 
 /* ---- the process ---- */
@@ -40,6 +41,8 @@ struct mt_act {
     uint32_t never_taken; /* a thread is testing it */
     uint32_t lock;
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
+    struct mt_act_rules rules; /* count 0: all messages travel alike */
+    uint8_t *nodes; /* enum mt_act_where of each process; NULL: not known */
     bool reuses; /* messages may leave straight from the application's memory */
     bool verify_stops;    /* the job, after a message that arrived wrong */
     uint32_t wrong_said;  /* one has arrived */
@@ -92,6 +95,7 @@ struct mt_act_comm {
     struct mt_engine_context *context;
     int32_t rank, size;
     uint32_t *processes; /* of its ranks, as ranks of MPI_COMM_WORLD */
+    uint32_t rules; /* that may be for its messages */
     bool freed; /* by the application: the handle means nothing any more */
     struct mt_act_comm *next; /* freed ones that requests still use */
 };
@@ -162,6 +166,7 @@ struct mt_act_message {
     int64_t count;
     MT_Datatype datatype;
     int32_t rank, tag;
+    enum mt_act_call call;
 };
 
 struct mt_act_operation {
@@ -205,10 +210,10 @@ int mt_act_finish(struct mt_act_operation *operation);
 /* A message that is not what was sent, received by this operation: says so once,
  * and ends the job if the policy wants that. */
 void mt_act_wrong(const struct mt_act_operation *operation);
-/* Bytes of ours, whatever type they once had. */
+/* The same message as bytes of ours, whatever type they once had. */
 int mt_act_send_bytes(struct mt_act_operation *operation,
-                      struct mt_act_comm *comm, int32_t rank, int32_t tag,
-                      enum mt_engine_mode mode, void *address, uint64_t bytes);
+                      struct mt_act_comm *comm, const struct mt_act_message *m,
+                      void *address, uint64_t bytes);
 /* Of one that is done; before or after mt_act_finish. */
 void mt_act_status(const struct mt_act_operation *operation, MT_Status *status);
 
@@ -331,23 +336,25 @@ bool mt_act_buffered_sweep(void);
 
 /* Defines a function, and its large-count form, that makes a request for a message:
  * by make, which returns false if the message is the library's. */
-#define MT_ACT_REQUEST_(make, name, constant, count_type, native, kind, mode) \
+#define MT_ACT_REQUEST_(make, name, constant, count_type, native, call, kind, \
+                        mode)                                                \
     static int name(constant void *buffer, count_type count,                 \
                     MT_Datatype datatype, int rank, int tag, MT_Comm comm,   \
                     MT_Request *request)                                     \
     {                                                                        \
         struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
-                                   tag};                                     \
+                                   tag, call};                               \
         int rc;                                                              \
         return make(kind, mode, &m, comm, request, &rc)                      \
                    ? rc                                                      \
                    : native(buffer, count, datatype, rank, tag, comm,        \
                             request);                                        \
     }
-#define MT_ACT_REQUESTS(make, name, constant, kind, mode)                    \
-    MT_ACT_REQUEST_(make, name, constant, int, MT_PMPI(name), kind, mode)    \
+#define MT_ACT_REQUESTS(make, name, constant, call, kind, mode)              \
+    MT_ACT_REQUEST_(make, name, constant, int, MT_PMPI(name), call, kind,    \
+                    mode)                                                    \
     MT_ACT_REQUEST_(make, name##_c, constant, MT_Count, MT_PMPI_c(name),     \
-                    kind, mode)
+                    call, kind, mode)
 
 void mt_act_comm_functions(struct mt_act_functions *functions);
 void mt_act_type_functions(struct mt_act_functions *functions);

@@ -79,9 +79,7 @@ static int pair_start(struct mt_act_pair *pair, bool replace,
         return error;
     }
     if (error == MT_SUCCESS && copy != NULL) {
-        error = mt_act_send_bytes(out, pair->comm, pair->out.rank,
-                                  pair->out.tag, MT_ENGINE_STANDARD, copy,
-                                  bytes);
+        error = mt_act_send_bytes(out, pair->comm, &pair->out, copy, bytes);
         mt_act_type_put(type);
     } else if (error == MT_SUCCESS) {
         error = mt_act_send(out, pair->comm, &pair->out, type,

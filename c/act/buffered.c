@@ -105,8 +105,7 @@ static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
     if (error == MT_SUCCESS) {
         bsend->bytes = bytes;
         error = mt_act_type_pack(type, m->buffer, m->count, bsend->payload)
-                    ? mt_act_send_bytes(&bsend->operation, comm, m->rank,
-                                        m->tag, MT_ENGINE_STANDARD,
+                    ? mt_act_send_bytes(&bsend->operation, comm, m,
                                         bsend->payload, payload)
                     : MT_ERR_OTHER;
     }

@@ -37,6 +37,30 @@ static uint32_t *processes_of(MT_Comm handle, int32_t size)
     return processes;
 }
 
+/* The rules that its name and size do not exclude. */
+static void comm_named(struct mt_act_comm *comm)
+{
+    char name[512] = ""; /* more than MPI_MAX_OBJECT_NAME of either ABI */
+    int length = 0;
+    if (mt_act.rules.count == 0) {
+        return;
+    }
+    MT_PMPI(Comm_get_name)(comm->handle, name, &length);
+    uint32_t rules =
+        mt_act_rules_of(&mt_act.rules, name, (uint64_t)comm->size);
+    __atomic_store_n(&comm->rules, rules, __ATOMIC_RELAXED);
+}
+
+static int Comm_set_name(MT_Comm handle, const char *name)
+{
+    struct mt_act_comm *comm = mt_act_comm_find(handle);
+    int rc = MT_PMPI(Comm_set_name)(handle, name);
+    if (rc == MT_SUCCESS && comm != NULL) {
+        comm_named(comm);
+    }
+    return rc;
+}
+
 /* Not open yet. NULL: it cannot be ours. */
 static struct mt_act_comm *comm_new(MT_Comm handle)
 {
@@ -56,6 +80,7 @@ static struct mt_act_comm *comm_new(MT_Comm handle)
         free(comm);
         return NULL;
     }
+    comm_named(comm);
     return comm;
 }
 
@@ -336,6 +361,7 @@ void mt_act_comm_functions(struct mt_act_functions *functions)
     MT_ACT_TAKE(functions, Graph_create);
     MT_ACT_TAKE(functions, Dist_graph_create);
     MT_ACT_TAKE(functions, Dist_graph_create_adjacent);
+    MT_ACT_TAKE(functions, Comm_set_name);
     MT_ACT_TAKE(functions, Comm_free);
     MT_ACT_TAKE(functions, Comm_disconnect);
 }

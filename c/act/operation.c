@@ -29,6 +29,23 @@ bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m
     return true;
 }
 
+/* What the rules of the policy say of a message. */
+static MT_COLD const struct mt_engine_terms *
+terms_of(const struct mt_act_comm *comm, const struct mt_act_message *m,
+         uint64_t bytes)
+{
+    bool somebody = m->rank != MT_ANY_SOURCE && mt_act.nodes != NULL;
+    uint8_t where =
+        somebody ? mt_act.nodes[comm->processes[m->rank]] : MT_ACT_UNKNOWN;
+    struct mt_act_asked asked = {
+        .rules = __atomic_load_n(&comm->rules, __ATOMIC_RELAXED),
+        .call = m->call,
+        .peer = (enum mt_act_where)where,
+        .bytes = bytes,
+        .site = mt_act.rules.with_sites != 0 ? mt_act.host->site() : 0};
+    return mt_act_rules_terms(&mt_act.rules, &asked);
+}
+
 /* Where the bytes lie. What is not needed while the message is under way is
  * given back. Of MT_ACT_NATIVE: room for the packed bytes. */
 static bool describe(struct mt_act_operation *operation,
@@ -41,6 +58,9 @@ static bool describe(struct mt_act_operation *operation,
     operation->packed = NULL;
     *buffer_p = (struct mt_buffer){
         .address = m->buffer, .bytes = (uint64_t)m->count * layout->size};
+    if (mt_unlikely(mt_act.rules.count > 0)) {
+        buffer_p->terms = terms_of(comm, m, buffer_p->bytes);
+    }
     if (mt_likely(type->shape == MT_ACT_PLAIN)) {
         buffer_p->address = (char *)m->buffer + type->offset;
     } else if (type->shape == MT_ACT_BLOCKS && m->count == 1 &&
@@ -101,16 +121,20 @@ int mt_act_send(struct mt_act_operation *operation, struct mt_act_comm *comm,
 }
 
 int mt_act_send_bytes(struct mt_act_operation *operation,
-                      struct mt_act_comm *comm, int32_t rank, int32_t tag,
-                      enum mt_engine_mode mode, void *address, uint64_t bytes)
+                      struct mt_act_comm *comm, const struct mt_act_message *m,
+                      void *address, uint64_t bytes)
 {
     struct mt_buffer buffer = {.address = address, .bytes = bytes};
+    if (mt_unlikely(mt_act.rules.count > 0)) {
+        buffer.terms = terms_of(comm, m, bytes);
+    }
     operation->receive = false;
     operation->comm = comm;
     operation->type = NULL;
     operation->packed = NULL;
     return started(operation, mt_engine_send(comm->context, &operation->engine,
-                                             rank, tag, mode, &buffer));
+                                             m->rank, m->tag,
+                                             MT_ENGINE_STANDARD, &buffer));
 }
 
 int mt_act_receive(struct mt_act_operation *operation, struct mt_act_comm *comm,

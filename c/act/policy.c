@@ -3,6 +3,7 @@
  * or is left open, has its default. */
 #include "policy.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,9 +18,8 @@ enum {
     MT_ACT_RTR_SAMPLE = 20,
 };
 
-/* The value of the line that begins with name and =; NULL: there is none. */
-static const char *value_of(const char *text, const char *name,
-                            size_t *length_p)
+const char *mt_act_policy_value(const char *text, const char *name,
+                                size_t *length_p)
 {
     size_t length = strlen(name);
     for (const char *line = text; line != NULL && *line != '\0';) {
@@ -37,12 +37,11 @@ static uint64_t number_of(const char *text, const char *name,
                           uint64_t otherwise)
 {
     size_t length;
-    const char *value = value_of(text, name, &length);
+    const char *value = mt_act_policy_value(text, name, &length);
     return value != NULL ? strtoull(value, NULL, 10) : otherwise;
 }
 
-/* Whether a word stands among those of a value, with + between them. */
-static bool has_word(const char *value, size_t length, const char *word)
+bool mt_act_policy_has(const char *value, size_t length, const char *word)
 {
     size_t n = strlen(word);
     for (const char *end = value + length; value < end;) {
@@ -55,62 +54,74 @@ static bool has_word(const char *value, size_t length, const char *word)
     return false;
 }
 
-static void rendezvous_read(const char *text, struct mt_act_policy *policy_p)
+static void rendezvous_read(const char *value, size_t length, bool proof,
+                            struct mt_engine_terms *terms)
 {
-    size_t length = 0;
-    const char *value = value_of(text, "rendezvous", &length);
-    if (value == NULL) {
-        return;
-    }
-    bool reads = has_word(value, length, "read") ||
-                 has_word(value, length, "read-event");
-    bool writes = has_word(value, length, "write");
-    if (!reads && !writes && has_word(value, length, "receiver")) {
-        policy_p->rendezvous = MT_ENGINE_RTR;
-    } else if (writes && !reads) {
-        policy_p->rendezvous = MT_ENGINE_RPUT;
-    }
-    value = value_of(text, "proof", &length);
-    policy_p->choose = reads && writes && value != NULL &&
-                       has_word(value, length, "on");
+    bool reads = mt_act_policy_has(value, length, "read") ||
+                 mt_act_policy_has(value, length, "read-event");
+    bool writes = mt_act_policy_has(value, length, "write");
+    bool asks = mt_act_policy_has(value, length, "receiver");
+    terms->rendezvous = reads    ? MT_ENGINE_RGET
+                        : writes ? MT_ENGINE_RPUT
+                        : asks   ? MT_ENGINE_RTR
+                                 : MT_ENGINE_RGET;
+    terms->choose = reads && writes && proof;
 }
 
-/* Not where it is one choice of several. */
-static void eager_read(const char *text, struct mt_act_policy *policy_p)
+static const char *under(const char *text, const char *prefix,
+                         const char *name, size_t *length_p)
 {
-    size_t length = 0;
-    const char *value = value_of(text, "eager", &length);
-    if (value != NULL && has_word(value, length, "reuse") &&
-        !has_word(value, length, "copy")) {
-        policy_p->reuse = MT_ENGINE_REUSES;
+    char line[64];
+    snprintf(line, sizeof(line), "%s%s", prefix, name);
+    return mt_act_policy_value(text, line, length_p);
+}
+
+void mt_act_policy_terms(const char *text, const char *prefix,
+                         struct mt_engine_terms *terms)
+{
+    size_t length;
+    const char *value = under(text, prefix, "eager", &length);
+    if (value != NULL) { /* copied also where it is left open */
+        bool copies = mt_act_policy_has(value, length, "copy");
+        terms->reuse = copies ? MT_ENGINE_COPIES : MT_ENGINE_REUSES;
     }
-    value = value_of(text, "engine", &length);
-    policy_p->engine = value != NULL && has_word(value, length, "thread")
-                           ? MT_FABRIC_ENGINE_THREAD
-                           : MT_FABRIC_ENGINE_INLINE;
+    value = mt_act_policy_value(text, "proof", &length);
+    bool proof = value != NULL && mt_act_policy_has(value, length, "on");
+    value = under(text, prefix, "rendezvous", &length);
+    if (value != NULL) {
+        rendezvous_read(value, length, proof, terms);
+    }
+    value = under(text, prefix, "eager_limit", &length);
+    if (value != NULL) {
+        terms->eager_limit = strtoull(value, NULL, 10);
+    }
+    value = under(text, prefix, "reuse_from", &length);
+    if (value != NULL) {
+        terms->reuse_from = strtoull(value, NULL, 10);
+    }
 }
 
 static void verify_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
-    const char *value = value_of(text, "verify_every", &length);
+    const char *value = mt_act_policy_value(text, "verify_every", &length);
     if (value != NULL) {
         policy_p->verify_every = (uint32_t)strtoul(value, NULL, 10);
     }
-    value = value_of(text, "verify_action", &length);
+    value = mt_act_policy_value(text, "verify_action", &length);
     policy_p->verify_stops =
-        value == NULL || !has_word(value, length, "quarantine");
+        value == NULL || !mt_act_policy_has(value, length, "quarantine");
 }
 
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
-    const char *value = value_of(text, "device", &length);
+    const char *value = mt_act_policy_value(text, "device", &length);
     *policy_p = (struct mt_act_policy){
-        .eager_limit = number_of(text, "eager_limit", MT_ACT_EAGER_LIMIT),
+        .terms = {.eager_limit = MT_ACT_EAGER_LIMIT,
+                  .reuse_from = MT_ACT_REUSE_FROM},
         .ring_bytes = number_of(text, "ring", MT_ACT_RING),
         .pinned = number_of(text, "pinned", 0), /* auto: 0 */
-        .reuse_from = number_of(text, "reuse_from", MT_ACT_REUSE_FROM),
         .speculation =
             (uint32_t)number_of(text, "speculation", MT_ACT_SPECULATION),
         .connections =
@@ -125,16 +136,20 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
         strncmp(value, "auto\n", 5) != 0) {
         memcpy(policy_p->device, value, length);
     }
-    value = value_of(text, "transport", &length);
+    value = mt_act_policy_value(text, "transport", &length);
     policy_p->datagrams_first =
-        value != NULL && has_word(value, length, "ud-first");
-    value = value_of(text, "cache", &length);
+        value != NULL && mt_act_policy_has(value, length, "ud-first");
+    value = mt_act_policy_value(text, "cache", &length);
     if (value != NULL) {
         policy_p->cache = strncmp(value, "on\n", 3) == 0    ? MT_ACT_CACHE_ON
                           : strncmp(value, "off\n", 4) == 0 ? MT_ACT_CACHE_OFF
                                                             : MT_ACT_CACHE_AUTO;
     }
-    eager_read(text, policy_p);
-    rendezvous_read(text, policy_p);
+    value = mt_act_policy_value(text, "engine", &length);
+    policy_p->engine =
+        value != NULL && mt_act_policy_has(value, length, "thread")
+            ? MT_FABRIC_ENGINE_THREAD
+            : MT_FABRIC_ENGINE_INLINE;
+    mt_act_policy_terms(text, "", &policy_p->terms);
     verify_read(text, policy_p);
 }

@@ -14,24 +14,30 @@ enum mt_act_cache {
 
 struct mt_act_policy {
     char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
-    uint64_t eager_limit;
+    struct mt_engine_terms terms; /* of messages that no rule is for */
     uint64_t ring_bytes;
     enum mt_fabric_engine engine; /* of a device in software */
-    enum mt_engine_reuse reuse;
-    uint64_t reuse_from;
     uint32_t speculation; /* per cent */
-    enum mt_engine_rendezvous rendezvous;
     bool datagrams_first;
     uint32_t connections, connect_after;
     uint32_t rtr_usage, rtr_sample;
     enum mt_act_cache cache;
     uint64_t pinned; /* bytes that the cache may register; 0: its share */
-    bool choose; /* between it and the other one */
     uint32_t verify_every;
     bool verify_stops; /* the job, after a message that arrived wrong */
 };
 
 /* What the text does not name has its default. */
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p);
+
+/* The value of the line that begins with name and =; NULL: there is none. */
+const char *mt_act_policy_value(const char *text, const char *name,
+                                size_t *length_p);
+/* Whether a word stands among those of a value, with + between them. */
+bool mt_act_policy_has(const char *value, size_t length, const char *word);
+/* What the lines whose names begin with a prefix say of how messages travel; what
+ * they do not name stays. */
+void mt_act_policy_terms(const char *text, const char *prefix,
+                         struct mt_engine_terms *terms);
 
 #endif

@@ -300,7 +300,8 @@ static bool imrecv(struct mt_act_message *m, MT_Message *handle,
     static int name(void *buffer, count_type count, MT_Datatype datatype,    \
                     MT_Message *message, last_type *last)                    \
     {                                                                        \
-        struct mt_act_message m = {buffer, count, datatype, 0, 0};           \
+        struct mt_act_message m = {buffer, count, datatype, 0, 0,            \
+                                   MT_ACT_CALL_RECV};                        \
         int rc;                                                              \
         return how(&m, message, last, &rc)                                   \
                    ? rc                                                      \

@@ -25,7 +25,8 @@ static bool receive_blocking(const struct mt_act_message *m, MT_Comm handle,
 static int Recv(void *buffer, int count, MT_Datatype datatype, int rank,
                 int tag, MT_Comm comm, MT_Status *status)
 {
-    struct mt_act_message m = {buffer, count, datatype, rank, tag};
+    struct mt_act_message m = {buffer, count, datatype, rank, tag,
+                               MT_ACT_CALL_RECV};
     int rc;
     return receive_blocking(&m, comm, status, &rc)
                ? rc
@@ -36,7 +37,8 @@ static int Recv(void *buffer, int count, MT_Datatype datatype, int rank,
 static int Recv_c(void *buffer, MT_Count count, MT_Datatype datatype, int rank,
                   int tag, MT_Comm comm, MT_Status *status)
 {
-    struct mt_act_message m = {buffer, count, datatype, rank, tag};
+    struct mt_act_message m = {buffer, count, datatype, rank, tag,
+                               MT_ACT_CALL_RECV};
     int rc;
     return receive_blocking(&m, comm, status, &rc)
                ? rc

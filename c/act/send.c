@@ -38,7 +38,7 @@ static bool send_buffered(const struct mt_act_message *m, MT_Comm handle,
                     MT_Datatype datatype, int rank, int tag, MT_Comm comm)   \
     {                                                                        \
         struct mt_act_message m = {(void *)buffer, count, datatype, rank,    \
-                                   tag};                                     \
+                                   tag, MT_ACT_CALL_SEND};                   \
         int rc;                                                              \
         return how(&m, comm, mode, &rc)                                      \
                    ? rc                                                      \

@@ -118,6 +118,19 @@ static void facts_of(struct mt_act_facts *facts, mt_act_names names)
     facts->reach = reach_of(names);
 }
 
+/* Which of the processes are on this machine, if a rule asks. Without memory none
+ * is known to be. */
+static void nodes_of(const struct mt_act_facts *all,
+                     const struct mt_act_facts *mine)
+{
+    uint32_t ranks = mt_act.host->world_size;
+    mt_act.nodes = mt_act.rules.count > 0 ? malloc(ranks) : NULL;
+    for (uint32_t r = 0; mt_act.nodes != NULL && r < ranks; r++) {
+        mt_act.nodes[r] = all[r].machine == mine->machine ? MT_ACT_SAME_NODE
+                                                          : MT_ACT_OTHER_NODE;
+    }
+}
+
 /* What the facts of all mean for this rank; *reach_p: the least of all. False:
  * all are on one machine. */
 static bool facts_judge(const struct mt_act_facts *all,
@@ -172,15 +185,14 @@ static bool registers_aside(const struct mt_act_policy *policy)
            (policy->cache == MT_ACT_CACHE_AUTO && pins);
 }
 
-static enum mt_status open_engine(void)
+static enum mt_status open_engine(struct mt_act_policy *policy)
 {
-    struct mt_act_policy policy;
     struct mt_act_facts mine;
     mt_act_names names = {""};
     uint32_t reach = MT_ACT_VERBS;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
-    mt_act_policy_read(mt_act.host->policy, &policy);
-    mt_act.verify_stops = policy.verify_stops;
+    mt_act_rules_read(&mt_act.rules, mt_act.host->policy, &policy->terms);
+    mt_act.verify_stops = policy->verify_stops;
     facts_of(&mine, names);
     if (all == NULL) { /* the others wait for this rank's facts */
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
@@ -188,36 +200,33 @@ static enum mt_status open_engine(void)
     }
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
     bool several = facts_judge(all, &mine, &reach);
+    nodes_of(all, &mine);
     free(all);
-    if (status == MT_OK && policy.device[0] == '\0') {
+    if (status == MT_OK && policy->device[0] == '\0') {
         memcpy(names[MT_ACT_NOWHERE], "shm", sizeof("shm"));
-        memcpy(policy.device, names[several ? reach : MT_ACT_NOWHERE],
-               sizeof(policy.device));
+        memcpy(policy->device, names[several ? reach : MT_ACT_NOWHERE],
+               sizeof(policy->device));
         status = several && reach == MT_ACT_NOWHERE ? MT_ENODEVICE : MT_OK;
     }
     if (status != MT_OK) {
         return status;
     }
     struct mt_engine_options options = {
-        .device = policy.device,
-        .fabric = {.engine = policy.engine, .engine_cpu = -1,
-                   .threads = registers_aside(&policy), .faults = mt_act.host->faults,
+        .device = policy->device,
+        .fabric = {.engine = policy->engine, .engine_cpu = -1,
+                   .threads = registers_aside(policy), .faults = mt_act.host->faults,
                    .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
-        .eager_limit = policy.eager_limit,
-        .ring_bytes = policy.ring_bytes,
-        .reuse = policy.reuse,
-        .reuse_from = policy.reuse_from,
-        .speculation = policy.speculation,
-        .rendezvous = policy.rendezvous,
-        .datagrams = {.first = policy.datagrams_first,
-                      .connections = policy.connections,
-                      .after = policy.connect_after},
-        .rtr_usage = policy.rtr_usage,
-        .rtr_sample = policy.rtr_sample,
-        .choose = policy.choose,
-        .verify_every = policy.verify_every,
+        .terms = policy->terms,
+        .ring_bytes = policy->ring_bytes,
+        .speculation = policy->speculation,
+        .datagrams = {.first = policy->datagrams_first,
+                      .connections = policy->connections,
+                      .after = policy->connect_after},
+        .rtr_usage = policy->rtr_usage,
+        .rtr_sample = policy->rtr_sample,
+        .verify_every = policy->verify_every,
         .thread = true,
         .watch = mt_act_figures_watch,
         .say = say};
@@ -390,11 +399,11 @@ static bool library_known(void)
 
 /* Whether messages may leave straight from the application's memory, and if they
  * were to and may not, why. */
-static void reuse_begin(enum mt_engine_reuse wanted)
+static void reuse_begin(bool wanted)
 {
     const char *why = mt_engine_reuse_off(mt_act.engine);
     mt_act.reuses = why == NULL;
-    if (why != NULL && wanted != MT_ENGINE_COPIES) {
+    if (why != NULL && wanted) {
         char line[256];
         snprintf(line, sizeof(line), "eager=reuse: short messages are copied: %s",
                  why);
@@ -425,7 +434,9 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     if (!open_private()) {
         return MT_EIO;
     }
-    enum mt_status status = open_engine();
+    struct mt_act_policy policy;
+    mt_act_policy_read(host->policy, &policy);
+    enum mt_status status = open_engine(&policy);
     if (status == MT_OK) {
         status = mt_act_comm_own(MT_COMM_WORLD, 0);
         status = status != MT_OK ? status : mt_act_comm_own(MT_COMM_SELF, 1);
@@ -441,11 +452,9 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
         close_private();
         return status;
     }
-    struct mt_act_policy policy;
-    mt_act_policy_read(host->policy, &policy);
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     mt_act_figures_open(&host->live, &mt_act.left);
-    reuse_begin(policy.reuse);
+    reuse_begin(policy.terms.reuse != MT_ENGINE_COPIES);
     pthread_atfork(NULL, NULL, child);
     list_functions(functions_p);
     return MT_OK;

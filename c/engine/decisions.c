@@ -9,9 +9,8 @@ static struct mt_engine_decision
 mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c)
 {
     const struct mt_trial *t = &c->trial;
-    enum mt_engine_rendezvous known = engine->o.rendezvous;
-    enum mt_engine_rendezvous newcomer =
-        known == MT_ENGINE_RPUT ? MT_ENGINE_RGET : MT_ENGINE_RPUT;
+    enum mt_engine_rendezvous known = MT_ENGINE_RGET;
+    enum mt_engine_rendezvous newcomer = MT_ENGINE_RPUT;
     struct mt_engine_decision d = {
         .context = c->context,
         .from = UINT64_C(1) << c->size,

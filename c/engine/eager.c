@@ -116,12 +116,15 @@ void mt_eager_choose(struct mt_engine_request *r)
 {
     struct mt_engine *engine = r->context->engine;
     struct mt_eager *e = engine->eager;
-    bool always = engine->o.reuse == MT_ENGINE_REUSES_ALWAYS;
+    const struct mt_engine_terms *terms = mt_terms(engine, &r->buffer);
+    bool always = terms->reuse == MT_ENGINE_REUSES_ALWAYS;
     if (mt_eager_waited(engine)) {
         mt_wait_counts(e, 0); /* nothing came since, so nobody waited for it */
     }
     if (engine->eager_off != NULL || r->buffer.site == 0 || r->peer->ended ||
         r->peer->datagrams || /* which may be sent again, and then are others */
+        terms->reuse == MT_ENGINE_COPIES ||
+        r->buffer.bytes < terms->reuse_from ||
         r->buffer.bytes < e->reuse.from || !mt_contiguous(&r->buffer) ||
         !(always || mt_eager_pays(r))) {
         return;
@@ -230,7 +233,7 @@ static bool mt_register_ns(struct mt_engine *engine, void *memory,
 static bool mt_register_all(struct mt_engine *engine)
 {
     struct mt_reuse *reuse = &engine->eager->reuse;
-    uint32_t last = mt_reuse_size(engine->o.eager_limit);
+    uint32_t last = mt_reuse_size(engine->o.terms.eager_limit);
     uint64_t most = UINT64_C(2) << last;
     char *memory = malloc(most);
     bool can = memory != NULL;
@@ -265,9 +268,10 @@ void mt_eager_keeper(struct mt_engine *engine)
 static const char *mt_eager_why(const struct mt_engine *engine)
 {
     const struct mt_fabric_caps *caps = engine->rails.rails[0].caps;
-    bool always = engine->o.reuse == MT_ENGINE_REUSES_ALWAYS;
-    return engine->o.reuse == MT_ENGINE_COPIES ? "it was not asked for"
-           : engine->o.eager_limit < MT_REUSE_LEAST
+    const struct mt_engine_terms *terms = &engine->o.terms;
+    bool always = terms->reuse == MT_ENGINE_REUSES_ALWAYS;
+    return terms->reuse == MT_ENGINE_COPIES ? "it was not asked for"
+           : terms->eager_limit < MT_REUSE_LEAST
                ? "all messages up to the eager limit are too short"
            : caps->max_pieces < 2 ? "the device has no gather lists"
            : !caps->offloads && !always
@@ -288,7 +292,7 @@ void mt_eager_open(struct mt_engine *engine)
     if (e == NULL) {
         return;
     }
-    if (!mt_reuse_open(&e->reuse, o->reuse_from, o->speculation, MT_REUSE_ROOM,
+    if (!mt_reuse_open(&e->reuse, o->terms.reuse_from, o->speculation, MT_REUSE_ROOM,
                        MT_REUSE_ROWS)) {
         free(e);
         return;

@@ -270,6 +270,22 @@ MT_INLINE uint64_t mt_engine_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* Of a message with this buffer. */
+MT_INLINE const struct mt_engine_terms *
+mt_terms(const struct mt_engine *engine, const struct mt_buffer *buffer)
+{
+    return mt_unlikely(buffer->terms != NULL) ? buffer->terms
+                                              : &engine->o.terms;
+}
+
+MT_INLINE bool mt_terms_eager(const struct mt_engine *engine,
+                              const struct mt_buffer *buffer)
+{
+    return buffer->bytes <= engine->o.terms.eager_limit &&
+           (mt_likely(buffer->terms == NULL) ||
+            buffer->bytes <= buffer->terms->eager_limit);
+}
+
 /* Counters that are read without the lock. */
 MT_INLINE void mt_engine_add(uint32_t *counter, int32_t by)
 {

@@ -63,8 +63,8 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
     const struct mt_engine_options *o = &engine->o;
     struct mt_engine_hello mine = {.version = MT_WIRE_VERSION,
                                    .status = status,
-                                   .eager_limit = o->eager_limit,
-                                   .rendezvous = o->rendezvous,
+                                   .eager_limit = o->terms.eager_limit,
+                                   .rendezvous = o->terms.rendezvous,
                                    .reads = engine->reads,
                                    .writes = engine->writes,
                                    .ring_bytes = engine->ring_bytes,
@@ -90,9 +90,8 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
 
 static uint32_t mt_slot_bytes(const struct mt_engine *engine)
 {
-    uint64_t most = engine->o.eager_limit > MT_SLOT_LEAST
-                        ? engine->o.eager_limit
-                        : MT_SLOT_LEAST;
+    uint64_t limit = engine->o.terms.eager_limit;
+    uint64_t most = limit > MT_SLOT_LEAST ? limit : MT_SLOT_LEAST;
     return (uint32_t)most + (uint32_t)sizeof(struct mt_wire) +
            (uint32_t)sizeof(struct mt_wire_rest);
 }
@@ -334,9 +333,9 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     }
     engine->o = *options;
     engine->opened_ns = mt_engine_now_ns();
-    engine->o.eager_limit = options->eager_limit < MT_SLOT_MOST
-                                ? options->eager_limit
-                                : MT_SLOT_MOST;
+    if (engine->o.terms.eager_limit > MT_SLOT_MOST) {
+        engine->o.terms.eager_limit = MT_SLOT_MOST;
+    }
     engine->message_bytes = mt_slot_bytes(engine);
     engine->process = options->wireup.rank;
     engine->processes = options->wireup.size;

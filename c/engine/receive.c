@@ -154,7 +154,7 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
-    if (buffer->bytes > engine->o.eager_limit) {
+    if (!mt_terms_eager(engine, buffer)) {
         mt_engine_round(engine); /* its message may be here: it is fetched now,
                                   * and not when somebody waits for it */
     }
@@ -170,7 +170,8 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         mt_request_end(request, MT_EPEER);
     } else {
         mt_posted_add(context, request);
-        if (mt_unlikely(engine->o.rendezvous == MT_ENGINE_RTR)) {
+        if (mt_unlikely(mt_terms(engine, buffer)->rendezvous ==
+                        MT_ENGINE_RTR)) {
             mt_rtr_ask(request);
         }
     }

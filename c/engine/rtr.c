@@ -55,7 +55,7 @@ void mt_rtr_ask(struct mt_engine_request *r)
 {
     struct mt_engine *engine = r->context->engine;
     uint32_t ahead;
-    if (r->buffer.bytes <= engine->o.eager_limit ||
+    if (mt_terms_eager(engine, &r->buffer) ||
         r->want_source == MT_ENGINE_ANY || r->want_tag == MT_ENGINE_ANY ||
         r->context->processes[r->want_source] == engine->process ||
         !engine->writes) {

@@ -458,7 +458,7 @@ enum mt_status mt_engine_send(struct mt_engine_context *context,
     if (mt_unlikely(engine->forgotten)) {
         return MT_ESTATE;
     }
-    bool eager = buffer->bytes <= engine->o.eager_limit;
+    bool eager = mt_terms_eager(engine, buffer);
     uint32_t process = context->processes[rank];
     mt_engine_lock(engine);
     if (!eager) {

@@ -127,20 +127,20 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
 static bool mt_transfer_choose(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
-    bool puts = engine->o.rendezvous == MT_ENGINE_RPUT;
-    if (!engine->o.choose || !engine->reads || !engine->writes) {
-        return puts;
+    const struct mt_engine_terms *terms = mt_terms(engine, &t->request->buffer);
+    if (!terms->choose || !engine->reads || !engine->writes) {
+        return terms->rendezvous == MT_ENGINE_RPUT;
     }
     t->choice = mt_choice_get(&engine->choices, t->request->context->id,
                               t->bytes);
     if (t->choice == NULL) {
-        return puts;
+        return false;
     }
     uint64_t now = mt_choice_due(t->choice) ? mt_engine_now_ns() : 0;
     uint32_t before = t->choice->trial.fall_backs;
     bool newcomer = mt_choice_begin(t->choice, t->bytes, now);
     engine->counts.fall_backs += t->choice->trial.fall_backs - before;
-    return puts != newcomer;
+    return newcomer;
 }
 
 void mt_transfer_expose(struct mt_engine_transfer *t)

@@ -53,6 +53,8 @@ struct mt_buffer {
     uint64_t bytes;                 /* of payload; a multiple of layout->size */
     uint64_t site; /* of a send: where in the program; messages of one place wait
                     * alike. 0: the memory is a copy, not the program's */
+    /* NULL: as all others. Stay until the engine is closed. */
+    const struct mt_engine_terms *terms;
 };
 
 /* ---- the engine ---- */
@@ -72,6 +74,18 @@ enum mt_engine_reuse {
     MT_ENGINE_COPIES = 0,
     MT_ENGINE_REUSES, /* from buffers that are used often, by reuse.h */
     MT_ENGINE_REUSES_ALWAYS, /* wherever it can be, whatever it costs: for tests */
+};
+
+/* How a message travels, as far as each end decides it: the sender all but whether
+ * the receiver asks first. */
+struct mt_engine_terms {
+    uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
+    enum mt_engine_reuse reuse;
+    uint64_t reuse_from; /* shorter messages are copied; never below 128 bytes */
+    enum mt_engine_rendezvous rendezvous;
+    /* Tries RPUT against RGET, and takes what is shown to be faster, for each
+     * context and size. */
+    bool choose;
 };
 
 /* Registrations that somebody keeps from message to message. get: one that
@@ -109,20 +123,17 @@ struct mt_engine_options {
     const char *device; /* of fabric.h */
     struct mt_fabric_options fabric;
     struct mt_fabric_wireup wireup; /* rank and size: of processes */
-    uint64_t eager_limit; /* longest payload that is copied, at most 512 KiB */
+    /* Of messages whose buffer has none of its own. Those must want no more:
+     * neither longer eager messages, nor reuse where this is without, or for
+     * shorter ones. */
+    struct mt_engine_terms terms;
     uint64_t ring_bytes;  /* memory for short messages of a peer that sends much,
                            * which it writes there; 0: all go by SEND */
-    enum mt_engine_reuse reuse;
-    uint64_t reuse_from;  /* shorter messages are copied; never below 128 bytes */
     uint32_t speculation; /* per cent of the uses that pay for registering a
                            * buffer after which it is: 25, 50 or 100 */
-    enum mt_engine_rendezvous rendezvous;
     /* Of MT_ENGINE_RTR: per cent of what a receiver asks for that must be of
      * use, or it stops asking; and how many are counted before that. */
     uint32_t rtr_usage, rtr_sample;
-    /* Tries the other one of RGET and RPUT against it, and takes what is shown
-     * to be faster, for each context and size. */
-    bool choose;
     /* One message in so many is checked end to end; 0: none. After one that
      * arrived wrong its sender takes that way to this peer no more. */
     uint32_t verify_every;

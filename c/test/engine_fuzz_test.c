@@ -162,7 +162,7 @@ static void begin(void)
     memset(memory, 0xee, sizeof(memory));
     failed = false;
     cqs[0].ops = cqs[1].ops = &toy_ops;
-    engine.o.eager_limit = EAGER;
+    engine.o.terms.eager_limit = EAGER;
     engine.processes = 2;
     engine.peers = peers;
     engine.by_qp = by_qp;
@@ -172,8 +172,8 @@ static void begin(void)
     engine.message_bytes = 2 * EAGER;
     engine.writes = true;
     engine.ring_bytes = RING;
-    engine.o.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
-    engine.o.choose = turn / 3 % 2 == 0;
+    engine.o.terms.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
+    engine.o.terms.choose = turn / 3 % 2 == 0;
     engine.o.verify_every = turn % 4;
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];

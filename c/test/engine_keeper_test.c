@@ -142,12 +142,12 @@ int main(void)
         struct mt_engine_options o = {
             .device = devices[i % 2],
             .fabric = {.engine_cpu = -1, .threads = true},
-            .rendezvous = (enum mt_engine_rendezvous)(i / 2 % 2),
+            .terms.rendezvous = (enum mt_engine_rendezvous)(i / 2 % 2),
             .thread = i / 4 != 0,
-            .eager_limit = EAGER};
+            .terms.eager_limit = EAGER};
         char what[60];
         snprintf(what, sizeof(what), "%s, rendezvous %u, thread %d", o.device,
-                 o.rendezvous, o.thread);
+                 o.terms.rendezvous, o.thread);
         right = fix_run(what, 3, run_ring, &o) && right;
         if (!o.thread) {
             right = fix_run("a peer dies", 3, run_death, &o) && right;

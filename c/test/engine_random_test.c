@@ -37,6 +37,7 @@ struct job {
     uint64_t seed;
     uint32_t epochs, threads;
     uint32_t victim; /* kills itself in the second half; NOBODY */
+    bool rules;      /* some messages have terms of their own */
 };
 
 /* What processes tell each other beside the engine: which sends were taken
@@ -217,6 +218,21 @@ static uint32_t dice(struct actor *a, uint32_t below)
            below;
 }
 
+/* What a rule may say of one message, within what all engines are opened with;
+ * NULL: nothing. */
+static const struct mt_engine_terms *draw_terms(struct actor *a)
+{
+    static const struct mt_engine_terms some[] = {
+        {.eager_limit = 0, .rendezvous = MT_ENGINE_RPUT},
+        {.eager_limit = EAGER / 2, .choose = true},
+        {.eager_limit = 10 * EAGER, .rendezvous = MT_ENGINE_RTR},
+        {.eager_limit = EAGER, .reuse = MT_ENGINE_REUSES_ALWAYS},
+    };
+    enum { SOME = sizeof(some) / sizeof(*some) };
+    uint32_t i = a->job->rules ? dice(a, 2 * SOME) : SOME;
+    return i < SOME ? &some[i] : NULL;
+}
+
 static bool member(const struct actor *a, uint32_t context)
 {
     return rank_of(context, a->epoch, fix.rank) < size_of(context);
@@ -255,7 +271,8 @@ static void send_next(struct actor *a)
     struct mt_buffer b = {.address = s->memory,
                           .layout = p.strided ? &strided : NULL,
                           .bytes = p.bytes,
-                          .site = 1 + (uint32_t)p.tag};
+                          .site = 1 + (uint32_t)p.tag,
+                          .terms = draw_terms(a)};
     for (uint64_t j = 0; j < p.bytes; j++) {
         *byte_at(s->memory, p.strided, j) = (char)byte_of(p.content, j);
     }
@@ -323,7 +340,8 @@ static struct mt_buffer draw_receive(struct actor *a, struct receive *r,
     r->message = NULL;
     return (struct mt_buffer){.address = r->memory,
                               .layout = r->is_strided ? &strided : NULL,
-                              .bytes = e->room};
+                              .bytes = e->room,
+                              .terms = draw_terms(a)};
 }
 
 static uint32_t any_context(struct actor *a)
@@ -636,7 +654,7 @@ static void run(void *argument)
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
             CHECK(counts.ring_messages < counts.eager_messages);
         }
-        if (o.reuse != MT_ENGINE_REUSES_ALWAYS || peers.connected == 0) {
+        if (o.terms.reuse != MT_ENGINE_REUSES_ALWAYS || peers.connected == 0) {
             EQ(counts.zero_copy_messages, 0); /* what is kept is a copy */
         } else if (!o.datagrams.first) {
             CHECK(counts.zero_copy_messages > 0);
@@ -646,23 +664,25 @@ static void run(void *argument)
 }
 
 /* Turns of try take one rendezvous after the other, or try them, verify more or
- * less, and copy short messages or not; and differ between seeds. */
+ * less, copy short messages or not, for all messages or with rules for some; and
+ * differ between seeds. */
 static uint64_t turn;
 
 static bool try(const char *what, uint32_t processes, struct job job)
 {
     told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    job.options.eager_limit = EAGER;
+    job.options.terms.eager_limit = EAGER;
     job.options.fabric.engine_cpu = -1;
     job.options.ring_bytes = turn % 4 == 3 ? 0 : UINT64_C(4096) << turn % 4;
-    job.options.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
+    job.options.terms.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
     job.options.rtr_usage = 20; /* so that there are many */
     job.options.rtr_sample = 10;
-    job.options.choose = turn / 3 % 2 == 0;
+    job.options.terms.choose = turn / 3 % 2 == 0;
     job.options.verify_every = (uint32_t)(turn / 2 % 3);
-    job.options.reuse =
+    job.options.terms.reuse =
         turn % 3 == 0 ? MT_ENGINE_COPIES : MT_ENGINE_REUSES_ALWAYS;
+    job.rules = turn % 2 == 1;
     turn++;
     job.epochs = (job.epochs + SLOWER - 1) / SLOWER;
     job.epochs = job.epochs < 2 ? 2 : job.epochs;

@@ -33,7 +33,7 @@ static struct mt_eager *begin(uint64_t copy_ns)
     struct mt_eager *e = world.engines[0].eager;
     CHECK(e != NULL && world.engines[0].eager_off == NULL);
     CHECK(e->reuse.registering[SIZE] > 0); /* measured */
-    world.engines[0].o.reuse = MT_ENGINE_REUSES;
+    world.engines[0].o.terms.reuse = MT_ENGINE_REUSES;
     memset(e->reuse.registering, 0, sizeof(e->reuse.registering));
     for (unsigned i = 0; i < MT_REUSE_LOOK; i++) {
         mt_reuse_copied(&e->reuse, BYTES, copy_ns);

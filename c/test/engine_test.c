@@ -617,9 +617,9 @@ static void run_refusal(void *argument)
     struct mt_engine_options o = *(struct mt_engine_options *)argument;
     struct mt_engine *engine;
     o.wireup = (struct mt_fabric_wireup){fix.rank, fix.size, fix_exchange, NULL};
-    o.eager_limit += fix.rank == 1;
+    o.terms.eager_limit += fix.rank == 1;
     EQ(mt_engine_open(&o, &engine), MT_EINVAL);
-    o.eager_limit = EAGER;
+    o.terms.eager_limit = EAGER;
     o.device = fix.rank == 2 ? "none such" : o.device;
     EQ(mt_engine_open(&o, &engine), MT_ENODEVICE);
 }
@@ -674,7 +674,7 @@ int main(void)
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct mt_engine_options early = {.device = "shm",
                                       .fabric.engine_cpu = -1,
-                                      .eager_limit = EAGER};
+                                      .terms.eager_limit = EAGER};
     right = fix_run("a long receive behind its message", 2, run_early,
                     &early);
     for (unsigned d = 0; d < 2; d++) {
@@ -683,7 +683,7 @@ int main(void)
                 .device = devices[d],
                 .fabric = {.engine = (enum mt_fabric_engine)engine,
                            .engine_cpu = -1},
-                .eager_limit = EAGER,
+                .terms.eager_limit = EAGER,
                 .rtr_usage = 80,
                 .rtr_sample = 20,
                 .ring_bytes = engine == 2 ? 0 : 4096};
@@ -693,7 +693,7 @@ int main(void)
                     continue; /* those take their time */
                 }
                 o.thread = d == engine;
-                o.rendezvous = (enum mt_engine_rendezvous)way;
+                o.terms.rendezvous = (enum mt_engine_rendezvous)way;
                 snprintf(what, sizeof(what), "%s, engine %u, rendezvous %u",
                          devices[d], engine, way);
                 right = fix_run(what, 3, run_rules, &o) && right;
@@ -701,15 +701,15 @@ int main(void)
         }
         struct mt_engine_options o = {.device = devices[d],
                                       .fabric.engine_cpu = -1,
-                                      .eager_limit = EAGER,
-                                      .rendezvous = MT_ENGINE_RTR,
+                                      .terms.eager_limit = EAGER,
+                                      .terms.rendezvous = MT_ENGINE_RTR,
                                       .ring_bytes = 8192};
         right = fix_run("a peer dies", 3, run_death, &o) && right;
         right = fix_run("other settings", 3, run_refusal, &o) && right;
         right = fix_run("a child of fork", 2, run_fork, &o) && right;
         o.fabric.faults = script("seed 5\nregister 1/3\nfull 1/20\n");
         for (unsigned way = 0; way < 3; way++) {
-            o.rendezvous = (enum mt_engine_rendezvous)way;
+            o.terms.rendezvous = (enum mt_engine_rendezvous)way;
             right = fix_run("memory that cannot be registered", 3, run_rules,
                             &o) &&
                     right;

@@ -155,8 +155,8 @@ int main(void)
             .device = devices[i / 9],
             .fabric = {.engine = (enum mt_fabric_engine)(i / 3 % 3),
                        .engine_cpu = -1},
-            .eager_limit = EAGER,
-            .rendezvous = (enum mt_engine_rendezvous)(i % 3),
+            .terms.eager_limit = EAGER,
+            .terms.rendezvous = (enum mt_engine_rendezvous)(i % 3),
             .thread = true};
         char what[60];
         if (ALL_WAYS == 0 && (i / 9 + i / 3 + i) % 3 != 0) {
@@ -171,7 +171,7 @@ int main(void)
     for (uint32_t i = 0; i < 4; i++) {
         struct mt_engine_options o = {.device = devices[i % 2],
                                       .fabric.engine_cpu = -1,
-                                      .eager_limit = EAGER,
+                                      .terms.eager_limit = EAGER,
                                       .datagrams = {.first = true,
                                                     .connections = i / 2,
                                                     .after = 100},

@@ -137,7 +137,7 @@ static void verify(void *argument)
     struct mt_engine_options o = *(const struct mt_engine_options *)argument;
     fix_open(&o);
     struct mt_engine_context *c = fix_context(2);
-    bool is_short = o.eager_limit == EAGER;
+    bool is_short = o.terms.eager_limit == EAGER;
     if (is_short) {
         short_ones(c);
     } else {
@@ -179,10 +179,10 @@ int main(void)
     for (unsigned d = 0; d < 2; d++) {
         struct mt_engine_options o = {.device = devices[d],
                                       .verify_every = 1,
-                                      .eager_limit = EAGER - 1};
+                                      .terms.eager_limit = EAGER - 1};
         o.fabric.engine_cpu = -1;
         right = fix_run("long ones", 2, verify, &o) && right;
-        o.eager_limit = EAGER;
+        o.terms.eager_limit = EAGER;
         right = fix_run("short ones", 2, verify, &o) && right;
         right = fix_run("one in three", 2, sampled, &o) && right;
     }

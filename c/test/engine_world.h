@@ -420,11 +420,11 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
     world.cqs[p][0].ops = world.cqs[p][1].ops = &world_ops;
     e->rails.rails[0].caps = &caps;
     e->ring_bytes = o->ring_bytes;
-    e->o = (struct mt_engine_options){.eager_limit = o->eager_limit,
-                                      .rendezvous = o->rendezvous,
-                                      .reuse = o->straight
-                                                   ? MT_ENGINE_REUSES_ALWAYS
-                                                   : MT_ENGINE_COPIES,
+    e->o = (struct mt_engine_options){.terms.eager_limit = o->eager_limit,
+                                      .terms.rendezvous = o->rendezvous,
+                                      .terms.reuse =
+                                          o->straight ? MT_ENGINE_REUSES_ALWAYS
+                                                      : MT_ENGINE_COPIES,
                                       .speculation = 25,
                                       .verify_every = o->verify_every,
                                       .rtr_usage = o->usage,
