@@ -25,7 +25,22 @@ type Act struct {
 	Left      []ActLeft     `json:"left"` // to the MPI library, most first
 	// Counts are sums over the ranks.
 	Counts segment.ActCounts `json:"counts"`
+	Peers  *ActPeers         `json:"peers,omitempty"` // nil: no rank came to write it down
 	ranks  map[string]bool
+}
+
+// ActPeers is how the ranks that left a ledger reached each other, and the memory
+// that took: sums over them, but for what is of one peer. What the device and the
+// system have for a peer is not in it.
+type ActPeers struct {
+	Connected       uint64 `json:"by_connection"`
+	Datagrams       uint64 `json:"by_datagrams"`
+	Idle            uint64 `json:"idle"`             // nothing was sent to them
+	ConnectionBytes uint64 `json:"connection_bytes"` // of one peer, the most of all ranks
+	DatagramsBytes  uint64 `json:"datagrams_bytes"`  // the same
+	Bytes           uint64 `json:"bytes"`            // all buffers and structures for peers
+	Resident        uint64 `json:"resident_bytes"`   // of the processes, at their end
+	MostResident    uint64 `json:"most_resident_bytes"`
 }
 
 // ActVerdict is what the ranks of a world were told.
@@ -79,6 +94,20 @@ type ledgerFile struct {
 	Counts    segment.ActCounts `json:"counts"`
 	Left      segment.ActCounts `json:"left"`
 	Decisions []ledgerDecision  `json:"decisions"`
+	Peers     *struct {
+		Connected       uint64 `json:"by_connection"`
+		Datagrams       uint64 `json:"by_datagrams"`
+		Idle            uint64 `json:"idle"`
+		ConnectionBytes uint64 `json:"connection_bytes"`
+		DatagramsBytes  uint64 `json:"datagrams_bytes"`
+		SharedBytes     uint64 `json:"datagrams_shared_bytes"`
+		RingBytes       uint64 `json:"ring_bytes"`
+	} `json:"peers"`
+	Memory struct {
+		Page         uint64 `json:"page_bytes"`
+		Resident     uint64 `json:"resident_pages"`
+		MostResident uint64 `json:"most_resident_pages"`
+	} `json:"memory"`
 }
 
 type ledgerDecision struct {
@@ -237,6 +266,43 @@ func (a *Act) add(l *ledgerFile) {
 	for i := range l.Decisions {
 		a.addDecision(&l.Decisions[i])
 	}
+	a.addPeers(l)
+}
+
+func (a *Act) addPeers(l *ledgerFile) {
+	if l.Peers == nil {
+		return
+	}
+	if a.Peers == nil {
+		a.Peers = &ActPeers{}
+	}
+	p, of := a.Peers, l.Peers
+	p.Connected += of.Connected
+	p.Datagrams += of.Datagrams
+	p.Idle += of.Idle
+	p.ConnectionBytes = max(p.ConnectionBytes, of.ConnectionBytes)
+	p.DatagramsBytes = max(p.DatagramsBytes, of.DatagramsBytes)
+	p.Bytes += of.Connected*of.ConnectionBytes + of.Datagrams*of.DatagramsBytes + of.SharedBytes + of.RingBytes
+	p.Resident += l.Memory.Page * l.Memory.Resident
+	p.MostResident += l.Memory.Page * l.Memory.MostResident
+}
+
+// line says it of one rank on average.
+func (p *ActPeers) line(ranks int) string {
+	each := func(n uint64) string {
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(ranks)), ".0")
+	}
+	text := fmt.Sprintf("a rank has on average %s peers by connection", each(p.Connected))
+	if p.Connected > 0 {
+		text += fmt.Sprintf(" (%s each)", bytesText(p.ConnectionBytes))
+	}
+	if p.Datagrams > 0 {
+		text += fmt.Sprintf(", %s by datagrams (%s each)", each(p.Datagrams), bytesText(p.DatagramsBytes))
+	}
+	if p.Idle > 0 {
+		text += fmt.Sprintf(", %s that nothing was sent to", each(p.Idle))
+	}
+	return text + fmt.Sprintf("; buffers for peers are %s of the %s that it has in memory", bytesText(p.Bytes/uint64(ranks)), bytesText(p.Resident/uint64(ranks)))
 }
 
 // Share is the part of the messages and bytes that mpitrace carried, of those that
@@ -334,6 +400,9 @@ func (a *Act) Lines() []string {
 	}
 	if n := c[segment.ActFallBacks]; n > 0 {
 		out = append(out, countText(n)+" times a protocol that had been faster was given up again")
+	}
+	if a.Peers != nil {
+		out = append(out, a.Peers.line(a.Ledgers))
 	}
 	if len(a.Decisions) == 0 {
 		out = append(out, "nothing was tried: the policy left no choice for the messages that were sent, or there were none of the kind")
