@@ -1,7 +1,7 @@
 /* place.c: see place.h. The dynamic linker knows the module and its exported
  * functions; all other functions are in the symbol table of the module's file,
  * unless it was stripped (System V ABI, 4: .symtab). */
-#define _GNU_SOURCE
+#define _GNU_SOURCE 1
 #include "place.h"
 
 #include <dlfcn.h>

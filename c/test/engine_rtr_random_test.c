@@ -385,11 +385,11 @@ static void program(unsigned long long seed)
     state = seed * 0x9e3779b97f4a7c15ULL + 1;
     options = (struct world_options){.processes = WORLD,
                                      .window = 6 + dice(30),
-                                     .terms.eager_limit = EAGER,
+                                     .eager_limit = EAGER,
                                      .usage = dice(101),
                                      .sample = 1 + dice(dice(2) == 0 ? 3 : 12),
                                      .max_work = 16 + dice(MOST),
-                                     .terms.rendezvous = MT_ENGINE_RTR};
+                                     .rendezvous = MT_ENGINE_RTR};
     send_count = receive_count = history_count = came_count = 0;
     tags = 1 + dice(TAGS);
     world_begin(&options);

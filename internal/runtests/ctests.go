@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,23 +40,71 @@ func cTests(t *tally) {
 	}
 	defer os.RemoveAll(dir)
 	tests, _ := filepath.Glob("c/test/*_test.c")
-	for _, path := range tests {
-		for _, s := range sanitizers {
-			args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"}, s.flags...)
+	for _, s := range sanitizers {
+		flags := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"}, s.flags...)
+		o := objects{dir: filepath.Join(dir, s.cc+" "+s.name), cc: s.cc, flags: flags}
+		o.make(tests)
+		for _, path := range tests {
 			name := fmt.Sprintf("%s (%s, %s)", filepath.Base(path), s.cc, s.name)
-			buildAndRun(t, name, dir, s.cc, append(args, path), sourcesOf(path))
+			buildAndRun(t, name, dir, s.cc, flags, o.of(path))
 		}
 	}
 	facts, _ := filepath.Glob("c/test/mpi_*.c")
 	for _, path := range facts {
 		for mpi, define := range map[string]string{"openmpi": "-DMT_ABI_OPENMPI=1", "mpich": "-DMT_ABI_MPICH=1"} {
 			name := fmt.Sprintf("%s (%s)", filepath.Base(path), mpi)
-			buildAndRun(t, name, dir, "mpicc."+mpi, []string{"-std=gnu11", "-Wall", "-Wno-deprecated-declarations", "-Werror", define, path}, sourcesOf(path))
+			flags := []string{"-std=gnu11", "-Wall", "-Wno-deprecated-declarations", "-Werror", define}
+			buildAndRun(t, name, dir, "mpicc."+mpi, flags, append(sourcesOf(path), path))
 		}
 	}
 	if len(tests) == 0 || len(facts) == 0 {
 		t.fail("c/test is empty")
 	}
+}
+
+// objects are sources compiled once for all tests, by one compiler with the same
+// flags.
+type objects struct {
+	dir, cc string
+	flags   []string
+}
+
+func (o *objects) of(path string) []string {
+	var out []string
+	for _, source := range append(sourcesOf(path), path) {
+		out = append(out, filepath.Join(o.dir, strings.ReplaceAll(source, "/", "_")+".o"))
+	}
+	return out
+}
+
+// make compiles what tests need. A source that does not compile leaves no object,
+// which its tests will miss.
+func (o *objects) make(tests []string) {
+	sources := map[string]bool{}
+	for _, path := range tests {
+		sources[path] = true
+		for _, source := range sourcesOf(path) {
+			sources[source] = true
+		}
+	}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		fmt.Println(err)
+		return
+	}
+	var group sync.WaitGroup
+	turn := make(chan bool, runtime.NumCPU())
+	for source := range sources {
+		group.Go(func() {
+			turn <- true
+			defer func() { <-turn }()
+			object := filepath.Join(o.dir, strings.ReplaceAll(source, "/", "_")+".o")
+			args := append(slices.Clone(o.flags), "-c", source, "-o", object)
+			if out, err := exec.Command(o.cc, args...).CombinedOutput(); err != nil {
+				fmt.Printf("%s %s\n%s", o.cc, strings.Join(args, " "), out)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // sourcesOf reads the first line of a test: which sources it is built with. A
@@ -76,9 +127,10 @@ func sourcesOf(path string) []string {
 	return sources
 }
 
-func buildAndRun(t *tally, name, dir, cc string, args, sources []string) {
+// buildAndRun links files, sources or objects, and runs what comes of it.
+func buildAndRun(t *tally, name, dir, cc string, flags, files []string) {
 	exe := filepath.Join(dir, "test")
-	args = append(append(args, sources...), "-o", exe, "-lpthread", "-ldl", "-lm")
+	args := append(slices.Concat(flags, files), "-o", exe, "-lpthread", "-ldl", "-lm")
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		fmt.Printf("%s %s\n%s", cc, strings.Join(args, " "), out)
 		t.fail(name)
