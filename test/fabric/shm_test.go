@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +71,16 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 			}
 			t.Log("\n" + out)
 		})
+	}
+}
+
+// TestNoSystemCall: short messages over shared memory do not enter the kernel.
+func TestNoSystemCall(t *testing.T) {
+	program := shmProgram(t, "calls")
+	if status, out := shmRun(t, 4*time.Minute, program, "1000"); status != 0 {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	if status, out := shmRun(t, time.Minute, program, "1000", "woken"); status != 1 || !strings.Contains(out, "system call") {
+		t.Errorf("status %d, although one side had to be woken\n%s", status, out)
 	}
 }
