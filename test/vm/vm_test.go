@@ -78,9 +78,9 @@ func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
 	g := Boot(t, Options{})
-	size := []string{"operations=300", "limit=60000"} // under emulation everything is slow
+	size := []string{"operations=300", "queue_pairs=100", "limit=60000"} // under emulation everything is slow
 	if *long {
-		size = []string{"operations=500000", "limit=300000"}
+		size = []string{"operations=500000", "queue_pairs=1000", "limit=300000"}
 	}
 	t.Run("conformance", func(t *testing.T) {
 		conformance(t, g, limitOf(15), append([]string{suite, "rxe0"}, size...)...)
@@ -117,7 +117,7 @@ func TestSanitized(t *testing.T) {
 	}
 	suite := compileSuite(t, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 	g := Boot(t, Options{})
-	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "limit=60000")
+	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "queue_pairs=100", "limit=60000")
 }
 
 // TestPair: the suite between two guests.
@@ -125,7 +125,7 @@ func TestPair(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
 	side := func(rank int) []string {
-		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "limit=60000"}
+		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "queue_pairs=100", "limit=60000"}
 	}
 	if err := guests[0].Start(15*time.Minute, side(0)...); err != nil {
 		t.Fatal(err)
