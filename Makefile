@@ -262,8 +262,8 @@ test-arm64:
 test-vm: deps-test
 	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
 
-# Ten million random operations for each software device, and every sanitizer
-# with every engine.
+# Ten million random operations for each software device, every sanitizer with
+# every engine, and a peer killed behind each instruction over shared memory.
 test-fabric-long: deps-test build
 	$(GO) test ./test/fabric -count=1 -timeout 12h -v -args -long
 

@@ -76,7 +76,8 @@ struct mt_fabric_caps {
     uint32_t max_depth;      /* work requests of a queue */
     uint32_t max_qps;
     uint64_t max_message;    /* bytes of one work request on RC */
-    uint32_t ud_payload;     /* bytes of one datagram on UD */
+    uint32_t ud_payload;     /* bytes of one datagram on UD; a peer whose port
+                              * takes fewer is sent no more: MT_EINVAL */
     uint32_t ud_headroom;    /* bytes in front of the payload in a UD receive */
     bool srq;
     bool events;             /* completion channels */

@@ -154,7 +154,7 @@ func TestConformance(t *testing.T) {
 					case "plain":
 						args = append(args, "operations=5000", "limit=60000")
 					case "thread":
-						args = append(args, "threads=1", "operations=600", "limit=60000")
+						args = append(args, "threads=1", "operations=600", "queue_pairs=100", "limit=60000")
 					default:
 						args = append(args, "operations=1500", "limit=60000")
 					}

@@ -78,9 +78,9 @@ func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
 	g := Boot(t, Options{})
-	size := []string{"operations=300", "limit=60000"} // under emulation everything is slow
+	size := []string{"operations=300", "queue_pairs=100", "limit=60000"} // under emulation everything is slow
 	if *long {
-		size = []string{"operations=500000", "limit=300000"}
+		size = []string{"operations=500000", "queue_pairs=1000", "limit=300000"}
 	}
 	t.Run("conformance", func(t *testing.T) {
 		conformance(t, g, limitOf(15), append([]string{suite, "rxe0"}, size...)...)
@@ -93,11 +93,13 @@ func TestVerbs(t *testing.T) {
 		conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=60000", "operations=500",
 			"send stream", "write and flag", "read", "datagram echo", "random operations")
 	})
-	for _, name := range []string{"devices", "permission", "limit", "port", "rails"} {
+	for _, name := range []string{"devices", "permission", "limit", "port", "rails", "mtu", "cut", "memory"} {
 		t.Run(name, func(t *testing.T) {
-			if out := g.Run(t, time.Minute, verbs, name); out.Status != 0 {
-				t.Errorf("status %d\n%s%s", out.Status, out.Stdout, out.Stderr)
+			out := g.Run(t, 2*time.Minute, verbs, name)
+			if out.Status != 0 {
+				t.Errorf("status %d\n%s", out.Status, out.Stderr)
 			}
+			t.Logf("%s", out.Stdout)
 		})
 	}
 }
@@ -117,15 +119,46 @@ func TestSanitized(t *testing.T) {
 	}
 	suite := compileSuite(t, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 	g := Boot(t, Options{})
-	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "limit=60000")
+	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "queue_pairs=100", "limit=60000")
 }
 
-// TestPair: the suite between two guests.
+// untilDown runs a command until it has sent packets enough, and takes its link
+// down then. The status is that of the command.
+const untilDown = `"$@" & command=$!
+sent() { cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts; }
+first=$(sent)
+while kill -0 $command && [ $(sent) -lt $((first + 2000)) ]; do sleep 0.1; done
+ip link set eth0 down
+wait $command; status=$?; ip link set eth0 up; exit $status`
+
+// linkDown: traffic between two guests, one of which loses its link. Both sides
+// end, and say what happened.
+func linkDown(t *testing.T, guests [2]*Guest) {
+	tool := compile(t, "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
+	args := []string{tool, "bandwidth", "--device", "rxe0", "--size", "64K", "--iterations", "1000000", "--listen", "10.78.0.1:7100"}
+	if err := guests[0].Start(5*time.Minute, append([]string{"sh", "-c", untilDown, "sh"}, args...)...); err != nil {
+		t.Fatal(err)
+	}
+	outs := [2]mpijob.Outcome{1: guests[1].Run(t, 5*time.Minute, tool, "--device", "rxe0", "--connect", "10.78.0.1:7100")}
+	var err error
+	if outs[0], err = guests[0].Wait(); err != nil {
+		t.Fatal(err)
+	}
+	// one that only receives is told by its own limit
+	for i, what := range []string{"the peer is gone", "mpitrace fabric: "} {
+		if out := outs[i]; out.Status != 1 || !strings.Contains(string(out.Stderr), what) {
+			t.Errorf("guest %d: status %d, not 1, or not %q\n%s%s", i, out.Status, what, out.Stdout, out.Stderr)
+		}
+	}
+}
+
+// TestPair: the suite between two guests; in the long run, a link that goes down,
+// which TestVerbs has in one guest.
 func TestPair(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
 	side := func(rank int) []string {
-		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "limit=60000"}
+		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "queue_pairs=100", "limit=60000"}
 	}
 	if err := guests[0].Start(15*time.Minute, side(0)...); err != nil {
 		t.Fatal(err)
@@ -133,5 +166,8 @@ func TestPair(t *testing.T) {
 	conformance(t, guests[1], 15*time.Minute, side(1)...)
 	if first, err := guests[0].Wait(); err != nil || first.Status != 0 {
 		t.Errorf("the first guest: %v, status %d\n%s%s", err, first.Status, first.Stdout, first.Stderr)
+	}
+	if *long {
+		t.Run("link down", func(t *testing.T) { linkDown(t, guests) })
 	}
 }

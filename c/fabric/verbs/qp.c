@@ -364,6 +364,7 @@ enum mt_status mt_verbs_qp_reset(struct mt_fabric_qp *base)
 struct mt_verbs_target {
     uint32_t number;
     uint8_t paths;
+    uint8_t mtu; /* enum ibv_mtu */
     uint16_t lid;
     union ibv_gid gid[MT_VERBS_PATHS];
 };
@@ -382,6 +383,7 @@ static enum mt_status mt_target_of(const struct mt_fabric_address *address,
             return MT_EINVAL;
         }
         target->paths = (uint8_t)(1 << path);
+        target->mtu = IBV_MTU_4096; /* a datagram does not tell */
         target->gid[path] = gid;
         return MT_OK;
     }
@@ -389,6 +391,7 @@ static enum mt_status mt_target_of(const struct mt_fabric_address *address,
     if (status == MT_OK) {
         target->number = a.number;
         target->paths = a.paths;
+        target->mtu = a.mtu;
         target->lid = a.lid;
         memcpy(target->gid, a.gid, sizeof(a.gid));
     }
@@ -437,6 +440,7 @@ enum mt_status mt_verbs_ah_create(struct mt_fabric_pd *pd,
         return errno != 0 ? mt_verbs_status(errno) : MT_EINVAL;
     }
     ah->number = target.number;
+    ah->mtu = mt_verbs_mtu_bytes(target.mtu);
     ah->base.ops = pd->context->ops;
     *ah_p = &ah->base;
     return MT_OK;

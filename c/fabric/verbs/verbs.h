@@ -188,6 +188,7 @@ struct mt_verbs_context {
     bool ethernet;
     bool locked;          /* several threads come here */
     bool told_of_limits;  /* about registration, once */
+    bool told_of_mtu;     /* about a datagram that is too long, once */
     pthread_mutex_t lock; /* of owners, queues and what is due */
     struct mt_verbs_port ports[MT_FABRIC_PORTS + 1]; /* by number */
     struct mt_verbs_owner *owners[MT_VERBS_CHUNKS];  /* chunks never move */
@@ -241,6 +242,7 @@ struct mt_verbs_ah {
     struct mt_fabric_ah base;
     struct ibv_ah *handles[MT_FABRIC_PORTS + 1]; /* by port, NULL: none */
     uint32_t number;
+    uint32_t mtu; /* bytes, of its port; made from a datagram: the most there is */
 };
 
 MT_INLINE struct mt_verbs_context *

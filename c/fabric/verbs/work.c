@@ -80,6 +80,19 @@ static bool mt_send_target(const struct mt_verbs_qp *qp,
     return wr->wr.ud.ah != NULL;
 }
 
+/* A port drops what is longer than its MTU: nobody would ever know. */
+static MT_COLD enum mt_status mt_too_long(struct mt_verbs_context *context,
+                                          uint64_t bytes, uint32_t mtu)
+{
+    if (!__atomic_exchange_n(&context->told_of_mtu, true, __ATOMIC_RELAXED)) {
+        mt_fabric_say(&context->base.options,
+                      "verbs: datagrams to a peer may have %u bytes, the MTU of "
+                      "its port; one of %llu is refused",
+                      mtu, (unsigned long long)bytes);
+    }
+    return MT_EINVAL;
+}
+
 static enum mt_status mt_verbs_post_send(struct mt_fabric_qp *base,
                                          const struct mt_fabric_send *work)
 {
@@ -95,6 +108,10 @@ static enum mt_status mt_verbs_post_send(struct mt_fabric_qp *base,
     }
     if (mt_unlikely(mt_fabric_qp_state(base) == MT_FABRIC_QP_INIT)) {
         return MT_ESTATE;
+    }
+    const struct mt_verbs_ah *ah = (const struct mt_verbs_ah *)work->ah;
+    if (mt_unlikely(ah != NULL && bytes > ah->mtu)) {
+        return mt_too_long(context, bytes, ah->mtu);
     }
     wr.next = NULL;
     wr.sg_list = sges;
@@ -205,8 +222,11 @@ static enum mt_status mt_completion_status(enum ibv_wc_status status,
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_REM_INV_REQ_ERR: /* its commonest reason */
         return MT_ETRUNCATED;
-    case IBV_WC_LOC_QP_OP_ERR: /* Soft-RoCE: instead of IBV_WC_LOC_LEN_ERR */
-        return receive ? MT_ETRUNCATED : MT_EINVAL;
+    case IBV_WC_LOC_QP_OP_ERR:
+        /* Soft-RoCE: instead of IBV_WC_LOC_LEN_ERR; and of a send that there is no
+         * way to the peer, because the link is down. Sends that are wrong were
+         * refused when they were posted. */
+        return receive ? MT_ETRUNCATED : MT_EPEER;
     case IBV_WC_LOC_PROT_ERR:
         return MT_EINVAL;
     case IBV_WC_WR_FLUSH_ERR:

@@ -4,8 +4,8 @@
  * the last line counts. Status 0 if none failed.
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
- * operations=N rate=BITS_PER_SECOND limit=MS; copies=2: as on a system that lets
- * no process read the memory of another.
+ * operations=N queue_pairs=N (1,000 unless told) rate=BITS_PER_SECOND limit=MS;
+ * copies=2: as on a system that lets no process read the memory of another.
  *
  * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
  * both are started with the same tests, on one host or on two. */
@@ -218,6 +218,8 @@ static bool option(struct setting *s, const char *word)
         s->seed = number;
     } else if (strncmp(word, "operations", n) == 0) {
         s->operations = number;
+    } else if (strncmp(word, "queue_pairs", n) == 0) {
+        s->queue_pairs = number;
     } else if (strncmp(word, "copies", n) == 0) {
         if (number == 2) {
             refuse_calls(SYS_process_vm_readv, SYS_process_vm_writev, EPERM);
@@ -258,6 +260,7 @@ int main(int argc, char **argv)
     struct setting setting = {.options = {.engine_cpu = -1},
                               .seed = 1,
                               .operations = 20000,
+                              .queue_pairs = 1000,
                               .limit_ms = 20000};
     unsigned passed = 0, failed = 0, skipped = 0;
     int names = 2;

@@ -16,6 +16,7 @@ struct setting {
     struct mt_fabric_options options;
     uint64_t seed;
     uint64_t operations; /* of random tests */
+    uint64_t queue_pairs; /* where there are many: 1,000 at most */
     uint64_t limit_ms;   /* for any wait in which nothing moves */
 };
 

@@ -1,6 +1,7 @@
 /* verbs.c NAME: what only the verbs provider has, on Soft-RoCE: how devices are
- * listed, what is said where a right or a limit is missing, events of ports, and
- * two rails at once. Root, in a guest with rxe0 and rxe1. */
+ * listed, what is said where a right or a limit is missing, events of ports, two
+ * rails at once, a peer with a smaller MTU, a link that goes down under traffic,
+ * and memory for each peer. Root, in a guest with rxe0 and rxe1. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,12 +156,18 @@ struct end {
     struct mt_fabric_qp *qp;
 };
 
-static struct end end_of(const char *name)
+static struct end end_opened(const char *name)
 {
-    struct end e;
+    struct end e = {0};
     CHECK(mt_fabric_open(name, &options, &e.context) == MT_OK);
     CHECK(mt_fabric_pd_create(e.context, &e.pd) == MT_OK);
     CHECK(mt_fabric_cq_create(e.context, 64, NULL, &e.cq) == MT_OK);
+    return e;
+}
+
+static struct end end_of(const char *name)
+{
+    struct end e = end_opened(name);
     struct mt_fabric_qp_options o = {.transport = MT_FABRIC_UD,
                                      .send_cq = e.cq,
                                      .receive_cq = e.cq,
@@ -240,6 +247,207 @@ static void rails(void)
     end_close(&ends[1]);
 }
 
+/* ---- a peer with a smaller MTU ---- */
+
+static void mtu(void)
+{
+    enum { LEAST = 1024 };
+    CHECK(system("ip link set rail0 mtu 1500") == 0);
+    struct end there = end_of("rxe0");
+    CHECK(device("rxe0").caps.ud_payload == LEAST);
+    CHECK(system("ip link set rail0 mtu 4200") == 0);
+    struct end here = end_of("rxe0");
+    CHECK(device("rxe0").caps.ud_payload == 4096);
+    struct mt_fabric_address address;
+    struct mt_fabric_mr *mr;
+    struct mt_fabric_ah *ah;
+    CHECK(mt_fabric_mr_allocate(here.pd, 4096, 0, &mr) == MT_OK);
+    CHECK(mt_fabric_qp_address(there.qp, &address) == MT_OK);
+    CHECK(mt_fabric_ah_create(here.pd, &address, &ah) == MT_OK);
+    struct mt_fabric_piece p = {mr->address, LEAST + 1, mr->lkey};
+    struct mt_fabric_send send = {.id = 3,
+                                  .opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p,
+                                  .ah = ah};
+    sayings = 0;
+    CHECK(mt_fabric_post_send(here.qp, &send) == MT_EINVAL);
+    CHECK(mt_fabric_post_send(here.qp, &send) == MT_EINVAL);
+    CHECK(sayings == 1 && strstr(said, "1024 bytes") != NULL);
+    p.bytes = LEAST;
+    CHECK(mt_fabric_post_send(here.qp, &send) == MT_OK);
+    CHECK(completion_of(here.cq).id == 3);
+    CHECK(mt_fabric_ah_destroy(ah) == MT_OK);
+    /* where there is no such limit all of it goes */
+    CHECK(mt_fabric_qp_address(here.qp, &address) == MT_OK);
+    CHECK(mt_fabric_ah_create(here.pd, &address, &send.ah) == MT_OK);
+    p.bytes = 4096;
+    CHECK(mt_fabric_post_send(here.qp, &send) == MT_OK);
+    CHECK(completion_of(here.cq).id == 3);
+    CHECK(mt_fabric_ah_destroy(send.ah) == MT_OK);
+    CHECK(mt_fabric_mr_destroy(mr) == MT_OK);
+    end_close(&here);
+    end_close(&there);
+}
+
+/* ---- a link that goes down under traffic ---- */
+
+/* Joins two queue pairs of one port. */
+static void join(struct end *e, struct mt_fabric_qp *qps[2])
+{
+    struct mt_fabric_address addresses[2];
+    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
+                                           .send_cq = e->cq,
+                                           .receive_cq = e->cq,
+                                           .send_depth = 8,
+                                           .receive_depth = 8,
+                                           .pieces = 1,
+                                           .port = 1,
+                                           .timeout_ms = 500};
+    for (int i = 0; i < 2; i++) {
+        if (qps[i] == NULL) {
+            CHECK(mt_fabric_qp_create(e->pd, &o, &qps[i]) == MT_OK);
+        } else {
+            CHECK(mt_fabric_qp_reset(qps[i]) == MT_OK);
+        }
+        CHECK(mt_fabric_qp_address(qps[i], &addresses[i]) == MT_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(mt_fabric_qp_connect(qps[i], &addresses[1 - i]) == MT_OK);
+    }
+}
+
+/* WRITEs one behind the other: so many that succeed, or until one fails. */
+static enum mt_status traffic(struct end *e, struct mt_fabric_qp *qp,
+                              const struct mt_fabric_mr *mr, unsigned count)
+{
+    struct mt_fabric_piece p = {mr->address, 4096, mr->lkey};
+    struct mt_fabric_send write = {.opcode = MT_FABRIC_WRITE,
+                                   .flags = MT_FABRIC_SIGNALED,
+                                   .piece_count = 1,
+                                   .pieces = &p,
+                                   .remote_address =
+                                       (uintptr_t)mr->address + 4096,
+                                   .rkey = mr->rkey};
+    time_t until = time(NULL) + 60;
+    for (unsigned done = 0; done < count;) {
+        struct mt_fabric_completion c;
+        CHECK(time(NULL) < until);
+        enum mt_status status = mt_fabric_post_send(qp, &write);
+        CHECK(status == MT_OK || status == MT_EAGAIN);
+        if (mt_fabric_poll(e->cq, &c, 1) == 1) {
+            if (c.status != MT_OK) {
+                return c.status;
+            }
+            done++;
+        }
+    }
+    return MT_OK;
+}
+
+static void cut(void)
+{
+    struct end e = end_opened("rxe0");
+    struct mt_fabric_qp *qps[2] = {NULL, NULL};
+    struct mt_fabric_mr *mr;
+    CHECK(mt_fabric_mr_allocate(e.pd, 8192,
+                                MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
+                                &mr) == MT_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        join(&e, qps);
+        CHECK(traffic(&e, qps[0], mr, 50) == MT_OK);
+        CHECK(system("ip link set rail0 down") == 0);
+        enum mt_status status = traffic(&e, qps[0], mr, UINT32_MAX);
+        printf("the first that failed: %s\n", mt_status_text(status));
+        CHECK(status == MT_EPEER);
+        CHECK(mt_fabric_qp_state(qps[0]) == MT_FABRIC_QP_ERROR);
+        CHECK(system("ip link set rail0 up") == 0);
+    }
+    join(&e, qps); /* and all is well again */
+    CHECK(traffic(&e, qps[1], mr, 50) == MT_OK);
+    CHECK(mt_fabric_qp_destroy(qps[0]) == MT_OK);
+    e.qp = qps[1];
+    CHECK(mt_fabric_mr_destroy(mr) == MT_OK);
+    end_close(&e);
+}
+
+/* ---- memory for each further peer: UD against RC ---- */
+
+/* KiB: private pages, and queues that the device shares with the process. */
+static double used_kib(void)
+{
+    char line[512];
+    double kib = 0;
+    FILE *status = fopen("/proc/self/status", "re");
+    FILE *maps = fopen("/proc/self/maps", "re");
+    CHECK(status != NULL && maps != NULL);
+    while (fgets(line, sizeof(line), status) != NULL) {
+        unsigned long long value;
+        if (sscanf(line, "RssAnon: %llu", &value) == 1 ||
+            sscanf(line, "VmPTE: %llu", &value) == 1) {
+            kib += (double)value;
+        }
+    }
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long long from, to;
+        if (strstr(line, "/dev/infiniband/") != NULL &&
+            sscanf(line, "%llx-%llx", &from, &to) == 2) {
+            kib += (double)(to - from) / 1024;
+        }
+    }
+    fclose(status);
+    fclose(maps);
+    return kib;
+}
+
+enum { PEERS_RC = 128, PEERS_UD = 4096 };
+
+/* One more: a queue pair, connected to another, or an address of one. */
+static void peer_add(struct end *e, bool datagrams, unsigned i)
+{
+    static struct mt_fabric_qp *first;
+    struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
+                                     .send_cq = e->cq,
+                                     .receive_cq = e->cq,
+                                     .send_depth = 16,
+                                     .receive_depth = 16,
+                                     .pieces = 1,
+                                     .port = 1};
+    struct mt_fabric_address address;
+    struct mt_fabric_qp *qp;
+    struct mt_fabric_ah *ah;
+    if (datagrams) {
+        CHECK(mt_fabric_qp_address(e->qp, &address) == MT_OK);
+        CHECK(mt_fabric_ah_create(e->pd, &address, &ah) == MT_OK);
+        return;
+    }
+    CHECK(mt_fabric_qp_create(e->pd, &o, &qp) == MT_OK);
+    first = i == 0 ? qp : first;
+    CHECK(mt_fabric_qp_address(first, &address) == MT_OK);
+    CHECK(mt_fabric_qp_connect(qp, &address) == MT_OK);
+}
+
+static double each_kib(struct end *e, bool datagrams)
+{
+    unsigned peers = datagrams ? PEERS_UD : PEERS_RC;
+    double half = 0;
+    for (unsigned i = 0; i < peers; i++) {
+        half = i == peers / 2 ? used_kib() : half;
+        peer_add(e, datagrams, i);
+    }
+    return (used_kib() - half) / (peers / 2);
+}
+
+/* Whatever was made goes with the process. */
+static void memory(void)
+{
+    struct end e = end_of("rxe0");
+    double ud = each_kib(&e, true), rc = each_kib(&e, false);
+    printf("KiB for each further peer: RC %.2f, UD %.2f\n", rc, ud);
+    CHECK(ud > 0 && rc > 1 && ud < rc / 10);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -247,13 +455,15 @@ int main(int argc, char **argv)
         void (*run)(void);
     } tests[] = {{"devices", devices}, {"permission", permission},
                  {"limit", limit},     {"port", port},
-                 {"rails", rails}};
+                 {"rails", rails},     {"mtu", mtu},
+                 {"cut", cut},         {"memory", memory}};
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {
             tests[i].run();
             return 0;
         }
     }
-    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails\n");
+    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails|mtu|cut|"
+                    "memory\n");
     return 2;
 }
