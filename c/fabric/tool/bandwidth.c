@@ -1,5 +1,6 @@
-/* bandwidth.c: one way, there and back, and both ways at once (Qian 2010, 3.3);
- * over all rails that were named, or over 1, 2, 4 ... of them. */
+/* bandwidth.c: one way, there and back, and both ways at once (Qian 2010, 3.3):
+ * by WRITEs over all rails that were named, or over 1, 2, 3 ... of them; or by
+ * SENDs over the first. */
 #include "tool.h"
 
 static const uint64_t sizes[] = {64,    1024,   4096,    16384,
@@ -23,9 +24,38 @@ static uint64_t messages(const struct tool *t, uint64_t bytes)
     return t->config.iterations > 0 ? t->config.iterations : n;
 }
 
+enum { RATES = 3 };
+
+/* Bytes a second by traffic: by WRITEs with a notice, over all rails ... */
+static void rates_of_writes(struct tool *t, struct tool_stream *s,
+                            uint64_t bytes, uint64_t n, double rates[RATES])
+{
+    for (int k = 0; k < RATES; k++) {
+        enum tool_traffic traffic = (enum tool_traffic)k;
+        tool_stream_run(t, s, traffic, bytes, n / 10 + 1);
+        rates[k] = tool_stream_run(t, s, traffic, bytes, n);
+    }
+}
+
+/* ... and by SENDs, over the first rail. */
+static void rates_of_sends(struct tool *t, uint64_t bytes, uint64_t n,
+                           double rates[RATES])
+{
+    struct tool_sends s;
+    tool_sends_open(t, MT_FABRIC_RC, bytes, &s);
+    for (int k = 0; k < RATES; k++) {
+        enum tool_traffic traffic = (enum tool_traffic)k;
+        tool_sends_run(t, &s, traffic, n / 10 + 1);
+        struct tool_sent sent = tool_sends_run(t, &s, traffic, n);
+        rates[k] = (double)(sent.came * bytes) / sent.seconds;
+    }
+    tool_sends_close(t, &s);
+}
+
 void tool_bandwidth(struct tool *t)
 {
     static const struct tool_column columns[] = {
+        {"operation", "operation", -1},
         {"bytes", "bytes", 0},
         {"messages", "messages", 0},
         {"one_way_mb_per_s", "one way MB/s", 1},
@@ -34,25 +64,33 @@ void tool_bandwidth(struct tool *t)
         {NULL, NULL, 0}};
     struct tool_stream s;
     uint64_t bytes;
+    bool sends = t->config.operation == TOOL_SEND;
     tool_table_begin(t, columns);
-    tool_stream_open(t, t->rails.count, largest(t), t->config.threshold, &s);
+    if (!sends) {
+        tool_stream_open(t, t->rails.count, largest(t), t->config.threshold,
+                         &s);
+    }
     for (uint32_t i = 0; (bytes = tool_size(t, i, sizes, SIZES)) > 0; i++) {
         uint64_t n = messages(t, bytes);
-        double rates[3];
-        for (int k = 0; k < 3; k++) {
-            tool_stream_run(t, &s, (enum tool_traffic)k, bytes, n / 10 + 1);
-            rates[k] =
-                tool_stream_run(t, &s, (enum tool_traffic)k, bytes, n) / 1e6;
+        double rates[RATES];
+        if (sends) {
+            rates_of_sends(t, bytes, n, rates);
+        } else {
+            rates_of_writes(t, &s, bytes, n, rates);
         }
-        const struct tool_cell cells[] = {{NULL, (double)bytes},
-                                          {NULL, (double)n},
-                                          {NULL, rates[TOOL_UNI]},
-                                          /* one direction at a time */
-                                          {NULL, rates[TOOL_BI]},
-                                          {NULL, rates[TOOL_BOTH]}};
+        const struct tool_cell cells[] = {
+            {sends ? "SEND" : "WRITE + notice", 0},
+            {NULL, (double)bytes},
+            {NULL, (double)n},
+            {NULL, rates[TOOL_UNI] / 1e6},
+            /* one direction at a time */
+            {NULL, rates[TOOL_BI] / 1e6},
+            {NULL, rates[TOOL_BOTH] / 1e6}};
         tool_row(t, cells);
     }
-    tool_stream_close(t, &s);
+    if (!sends) {
+        tool_stream_close(t, &s);
+    }
     tool_table_end(t);
 }
 
