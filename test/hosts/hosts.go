@@ -176,6 +176,18 @@ func (h *Hosts) Pace(rate string) error {
 	return nil
 }
 
+// Unpace takes back what Pace did.
+func (h *Hosts) Unpace() error {
+	for i := range h.Names {
+		for k := range h.nets {
+			if err := command(h.On(i, "tc", "qdisc", "del", "dev", fmt.Sprintf("eth%d", k), "root")...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // OnIn is a command to be run on host i in a directory.
 func (h *Hosts) OnIn(i int, dir string, args ...string) []string {
 	return h.On(i, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, args...)...)
