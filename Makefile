@@ -95,7 +95,7 @@ help:
 	@echo 'make bench-memmon    what watching memory costs (root)'
 	@echo 'make bench-overhead  added time per call, native and preloaded in turn'
 	@echo 'make bench-report    results of up to 16,384 ranks into a report and a page'
-	@echo 'make bench-fabric    shared memory against MPI, and hosts against bare sockets'
+	@echo 'make bench-fabric    the transport against MPI, bare sockets and the papers (root)'
 	@echo 'make bench-act       act mode against the MPIs, on one host and between two (root)'
 	@echo 'make bench-regcache  registration cache: hits, registering, reuse, eviction'
 	@echo 'make bench-agent     processor time and memory of mpitrace agent (two minutes)'
@@ -283,7 +283,8 @@ bench-memmon: deps-test
 bench-overhead: deps-test build
 	$(GO) run ./bench/overhead
 
-# Shared memory against the MPIs, in turn; pinned to two processors.
+# Shared memory against the MPIs, in turn; sockets, connections, rails, memory,
+# registrations beside what was published; and two hosts against bare sockets.
 bench-fabric: deps-test build
 	$(GO) run ./bench/fabric
 	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v

@@ -20,7 +20,7 @@ type actCollector struct{}
 func (actCollector) Update(p *Page, out *sink) {
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
-		toAct, acts, pinned := false, 0, uint64(0)
+		toAct, acts, pinned, regions := false, 0, uint64(0), uint64(0)
 		for r := range j.Ranks {
 			rank := &j.Ranks[r]
 			toAct = toAct || rank.ToAct
@@ -29,11 +29,13 @@ func (actCollector) Update(p *Page, out *sink) {
 			}
 			if rank.State == StateRunning {
 				grow(&pinned, rank.PinnedBytes)
+				grow(&regions, rank.PinnedRegions)
 			}
 		}
 		if toAct {
 			out.job(jobActRanks, j, float64(acts))
 			out.job(jobActPinnedBytes, j, float64(pinned))
+			out.job(jobActPinnedRegions, j, float64(regions))
 			out.carried(j)
 		}
 	}
@@ -65,4 +67,10 @@ func (s *sink) carried(j *Job) {
 	sum(jobActVerifiedMessages, segment.ActVerifiedMessages)
 	sum(jobActWrongMessages, segment.ActWrongMessages)
 	sum(jobActQuarantinedPaths, segment.ActQuarantinedPaths)
+	sum(jobActCacheHits, segment.ActCacheHits)
+	sum(jobActCacheMisses, segment.ActCacheMisses)
+	sum(jobActCacheRegistrations, segment.ActCacheRegistrations)
+	sum(jobActCacheEvictions, segment.ActCacheEvictions)
+	sum(jobActCacheInvalidations, segment.ActCacheInvalidations)
+	sum(jobActCacheRefused, segment.ActCacheRefused)
 }

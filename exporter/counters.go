@@ -82,7 +82,7 @@ func countersOf(s *segment.Segment, uptimeNS uint64) (c Counters, busy map[uint3
 	c.addReuse(s)
 	if act := s.Act(); act != nil {
 		c.Act = act.Counts
-		c.Act[segment.ActCachePinnedBytes] = 0
+		c.Act[segment.ActCachePinnedBytes], c.Act[segment.ActCacheRegions] = 0, 0 // not totals
 	}
 	return c, busy, c.check(s, uptimeNS)
 }

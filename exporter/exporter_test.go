@@ -184,6 +184,8 @@ func TestAct(t *testing.T) {
 		a := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{
 			segment.ActEagerMessages: 10, segment.ActRendezvousMessages: 4, segment.ActReadMessages: 3, segment.ActWrittenMessages: 1, segment.ActReadBytes: 1 << 20,
 			segment.ActMessagesByArguments: 2, segment.ActWrongMessages: uint64(rank), segment.ActCachePinnedBytes: 4096,
+			segment.ActCacheRegions: 3, segment.ActCacheHits: 11, segment.ActCacheMisses: 12, segment.ActCacheRegistrations: 13,
+			segment.ActCacheEvictions: 14, segment.ActCacheInvalidations: 15, segment.ActCacheRefused: 16,
 		}}
 		if rank == 2 {
 			a = segment.Act{State: segment.ActStateObserves}
@@ -229,6 +231,8 @@ func TestAct(t *testing.T) {
 		{"ranks", nil, 2}, {"messages_total", nil, 28}, {"protocol_messages_total", []string{"eager"}, 20}, {"protocol_messages_total", []string{"read"}, 6},
 		{"protocol_messages_total", []string{"written"}, 2}, {"protocol_bytes_total", []string{"read"}, 2 << 20}, {"protocol_messages_total", []string{"fragments"}, 0},
 		{"left_messages_total", []string{"arguments"}, 4}, {"left_messages_total", []string{"communicator"}, 0}, {"wrong_messages_total", nil, 1}, {"pinned_bytes", nil, 4096},
+		{"pinned_regions", nil, 3}, {"cache_hits_total", nil, 22}, {"cache_misses_total", nil, 24}, {"cache_registrations_total", nil, 26},
+		{"cache_evictions_total", nil, 28}, {"cache_invalidations_total", nil, 30}, {"cache_refused_total", nil, 32},
 	} {
 		if got, found := sample("mpitrace_job_act_"+c.name, append(c.labels, "r")...); got != c.want || !found {
 			t.Errorf("%s %q: %v, want %v", c.name, c.labels, got, c.want)

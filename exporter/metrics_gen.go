@@ -43,6 +43,13 @@ var (
 	jobActWrongMessages           = metric{prometheus.NewDesc("mpitrace_job_act_wrong_messages_total", "messages that were not what was sent, of those with a checksum", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActQuarantinedPaths        = metric{prometheus.NewDesc("mpitrace_job_act_quarantined_paths_total", "ways to a rank that are not taken any more after a wrong message", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActPinnedBytes             = metric{prometheus.NewDesc("mpitrace_job_act_pinned_bytes", "memory that running ranks keep registered for later messages", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.GaugeValue}
+	jobActPinnedRegions           = metric{prometheus.NewDesc("mpitrace_job_act_pinned_regions", "registrations that running ranks keep for later messages", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.GaugeValue}
+	jobActCacheHits               = metric{prometheus.NewDesc("mpitrace_job_act_cache_hits_total", "looks for a registration that found a kept one", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCacheMisses             = metric{prometheus.NewDesc("mpitrace_job_act_cache_misses_total", "looks for a registration that did not find a kept one", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCacheRegistrations      = metric{prometheus.NewDesc("mpitrace_job_act_cache_registrations_total", "registrations made to be kept", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCacheEvictions          = metric{prometheus.NewDesc("mpitrace_job_act_cache_evictions_total", "kept registrations that were given up for room", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCacheInvalidations      = metric{prometheus.NewDesc("mpitrace_job_act_cache_invalidations_total", "kept registrations that were given up because their memory went away", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActCacheRefused            = metric{prometheus.NewDesc("mpitrace_job_act_cache_refused_total", "requests to keep a registration of which nothing could be registered", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	rankMPISeconds                = metric{prometheus.NewDesc("mpitrace_rank_mpi_seconds_total", "MPI time of one rank, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.CounterValue}
 	rankSeconds                   = metric{prometheus.NewDesc("mpitrace_rank_seconds_total", "wall time of one rank, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.CounterValue}
 	rankWaitSeconds               = metric{prometheus.NewDesc("mpitrace_rank_wait_seconds", "time in collective operations that the rank waited for others; an estimate, as of the job", []string{"jobid", "step", "user", "node", "run", "rank", "world"}, nil), prometheus.GaugeValue}
@@ -114,6 +121,13 @@ var metrics = []metric{
 	jobActWrongMessages,
 	jobActQuarantinedPaths,
 	jobActPinnedBytes,
+	jobActPinnedRegions,
+	jobActCacheHits,
+	jobActCacheMisses,
+	jobActCacheRegistrations,
+	jobActCacheEvictions,
+	jobActCacheInvalidations,
+	jobActCacheRefused,
 	rankMPISeconds,
 	rankSeconds,
 	rankWaitSeconds,

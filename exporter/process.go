@@ -26,6 +26,7 @@ type Process struct {
 	PrivateBytes    uint64
 	ToAct, Acts     bool   // it was to carry messages itself; it does
 	PinnedBytes     uint64 // registered now
+	PinnedRegions   uint64 // registrations that this is
 }
 
 // share is the part of the wall time that is MPI time, as in the report and in
@@ -46,7 +47,9 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 		SegmentBytes: min(h.FileBytes, maxMemory), PrivateBytes: min(h.PrivateBytes, maxMemory),
 	}
 	if act := s.Act(); act != nil {
-		p.ToAct, p.Acts, p.PinnedBytes = true, act.State == segment.ActStateActs, min(act.Counts[segment.ActCachePinnedBytes], maxMemory)
+		p.ToAct, p.Acts = true, act.State == segment.ActStateActs
+		p.PinnedBytes = min(act.Counts[segment.ActCachePinnedBytes], maxMemory)
+		p.PinnedRegions = min(act.Counts[segment.ActCacheRegions], maxMemory)
 	}
 	for _, ns := range busy {
 		p.BusyNS = max(p.BusyNS, ns)

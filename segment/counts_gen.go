@@ -52,6 +52,7 @@ const (
 	ActCacheInvalidations                // given up because their memory went away
 	ActCacheRefused                      // requests of which nothing could be registered
 	ActCachePinnedBytes                  // registered now
+	ActCacheRegions                      // registrations that this is
 	ActCommunicatorsOfLibrary            // communicators made from one of the MPI library's
 	ActIntercommunicators                // intercommunicators, and what was merged from one
 	ActCommunicatorsOfProcesses          // communicators with spawned or joined processes
@@ -113,6 +114,7 @@ var actCounts = [...]struct{ name, text string }{
 	{"cache_invalidations", "given up because their memory went away"},
 	{"cache_refused", "requests of which nothing could be registered"},
 	{"cache_pinned_bytes", "registered now"},
+	{"cache_regions", "registrations that this is"},
 	{"communicators_of_library", "communicators made from one of the MPI library's"},
 	{"intercommunicators", "intercommunicators, and what was merged from one"},
 	{"communicators_of_processes", "communicators with spawned or joined processes"},
@@ -127,6 +129,6 @@ var actCounts = [...]struct{ name, text string }{
 // actGroups are the indices of each group: from, to less than.
 var actGroups = map[string][2]int{
 	"engine": {0, ActThreadEvents + 1},
-	"cache":  {ActThreadEvents + 1, ActCachePinnedBytes + 1},
-	"left":   {ActCachePinnedBytes + 1, ActMessagesByArguments + 1},
+	"cache":  {ActThreadEvents + 1, ActCacheRegions + 1},
+	"left":   {ActCacheRegions + 1, ActMessagesByArguments + 1},
 }

@@ -138,5 +138,6 @@ void mt_act_cache_count(struct mt_cache_counts *counts_p)
         .cache_invalidations = f.invalidations,
         .cache_refused = f.refused,
         .cache_pinned_bytes = f.pinned_bytes,
+        .cache_regions = f.regions,
     };
 }

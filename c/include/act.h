@@ -12,8 +12,8 @@
 #include "segment.gen.h"
 #include "status.h"
 
-/* Changes whenever a struct of this file does. */
-enum { MT_ACT_VERSION = 4 };
+/* Changes whenever a struct of this file or the list of counts does. */
+enum { MT_ACT_VERSION = 5 };
 
 /* Where the runtime shows what it counts while the job runs: rows of the segment,
  * which only one thread at a time writes. decisions NULL: the segment had no room,

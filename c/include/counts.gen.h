@@ -99,6 +99,7 @@ struct mt_cache_counts {
     uint64_t cache_invalidations; /* given up because their memory went away */
     uint64_t cache_refused; /* requests of which nothing could be registered */
     uint64_t cache_pinned_bytes; /* registered now */
+    uint64_t cache_regions; /* registrations that this is */
 };
 #define MT_CACHE_COUNTS(X) \
     X(cache_hits) \
@@ -108,7 +109,8 @@ struct mt_cache_counts {
     X(cache_evictions) \
     X(cache_invalidations) \
     X(cache_refused) \
-    X(cache_pinned_bytes)
+    X(cache_pinned_bytes) \
+    X(cache_regions)
 
 /* Left to the MPI library, by reason. */
 struct mt_left_counts {
@@ -133,6 +135,6 @@ struct mt_left_counts {
     X(bytes_of_communicators) \
     X(messages_by_arguments)
 
-enum { MPITRACE_COUNTS = 57 }; /* in all groups */
+enum { MPITRACE_COUNTS = 58 }; /* in all groups */
 
 #endif

@@ -24,6 +24,7 @@ var fabricModes = [][2]string{
 	{"connections", "latency and throughput of 1 to 256 connections"},
 	{"rails", "several rails against one"},
 	{"memory", "memory for each peer, UD against RC"},
+	{"datagrams", "latency and bandwidth, UD against RC"},
 }
 
 func newFabricCommand() *cobra.Command {
@@ -53,6 +54,9 @@ Options:
   --iterations N         of each size
   --connections N        connections or peers at most (256)
   --duration MS          of a measurement for a fixed time (200)
+  --operation OPERATION  of bandwidth: write (with a notice behind it), or send
+  --buffers KIND         where data lies: device (memory that the device
+                         allocated), or registered (the process's own)
   --stripe-above BYTES   messages that are split over all rails (1024)
   --cpu A,B              processors of the two processes
   --listen [HOST:]PORT   be one of two hosts, and wait for the other
@@ -64,6 +68,8 @@ Options:
 docs/fabric.md says what each mode measures.`,
 		Example: `  mpitrace fabric list
   mpitrace fabric pingpong --size 8,1M --cpu 0,1
+  mpitrace fabric bandwidth --operation send --buffers registered --size 1M
+  mpitrace fabric datagrams --device iwarp:lo
   mpitrace fabric rails --device 'rxe*'
   mpitrace fabric bandwidth --device 'iwarp:eth0' --listen 7000     on one host
   mpitrace fabric --device 'iwarp:eth0' --connect host1:7000        on the other`,

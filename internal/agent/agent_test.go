@@ -199,7 +199,8 @@ func TestGolden(t *testing.T) {
 		return s
 	}}
 	acts := segment.Act{State: segment.ActStateActs, Counted: true, Counts: segment.ActCounts{segment.ActEagerMessages: 900, segment.ActEagerBytes: 57600,
-		segment.ActRendezvousMessages: 40, segment.ActRendezvousBytes: 1 << 22, segment.ActReadMessages: 40, segment.ActReadBytes: 1 << 22, segment.ActMessagesOfCommunicators: 7}}
+		segment.ActRendezvousMessages: 40, segment.ActRendezvousBytes: 1 << 22, segment.ActReadMessages: 40, segment.ActReadBytes: 1 << 22, segment.ActMessagesOfCommunicators: 7,
+		segment.ActCacheHits: 30, segment.ActCacheMisses: 10, segment.ActCacheRegistrations: 9, segment.ActCacheEvictions: 2, segment.ActCacheInvalidations: 1, segment.ActCacheRefused: 1}}
 	slurm := synth.Job{ID: "slurm-4711.0", Ranks: 2, Sampled: true, Mutate: func(_ int, s *synth.Segment) *synth.Segment {
 		s.Extra = synth.Act(acts)
 		return s

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -99,6 +101,100 @@ func TestHosts(t *testing.T) {
 				judge(t, fmt.Sprintf("rank %d", rank), []string{"waiting for a receive"}, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])
 			}
 		})
+	}
+}
+
+// tool is mpitrace-fabric on two hosts: rank 0 does what args say, the other one
+// what rank 0 does; both have the options of a side.
+func tool(t *testing.T, h *hosts.Hosts, own []string, args ...string) result {
+	t.Helper()
+	var b between
+	b.start(t, h, func(rank int) []string {
+		words := append([]string{toolPrograms["plain"]}, own...)
+		if rank == 0 {
+			return append(append(words, "--listen", addresses[0]+":7701", "--json"), args...)
+		}
+		return append(words, "--connect", addresses[0]+":7701")
+	})
+	b.wait()
+	for rank := range 2 {
+		if b.results[rank] != nil {
+			t.Fatalf("rank %d: %v\n%s", rank, b.results[rank], b.complaints[rank].String())
+		}
+	}
+	return parse(t, outcome{0, b.out[0].String(), ""})
+}
+
+// TestToolHosts: SENDs, and datagrams, whose two processes are on two hosts.
+func TestToolHosts(t *testing.T) {
+	h := hosts.New(t, 2)
+	for _, engine := range []string{"inline", "peer"} {
+		for _, args := range [][]string{
+			{"datagrams", "--size", "64,30000", "--iterations", "20"},
+			{"bandwidth", "--operation", "send", "--size", "64,300000", "--iterations", "40"},
+		} {
+			r := tool(t, h, []string{"--device", "iwarp:eth0", "--engine", engine}, args...)
+			want := map[string]int{"datagrams": 4, "bandwidth": 2}[args[0]]
+			if r.Mode != args[0] || r.Engine != engine || len(r.Rows) != want {
+				t.Errorf("%q: %+v", args, r)
+			}
+		}
+	}
+}
+
+// TestMemoryOfDatagramsHosts: over sockets, too, a further peer costs over UD less
+// than a tenth of what it costs over RC, memory of sockets included: of this host,
+// where the peers are not.
+func TestMemoryOfDatagramsHosts(t *testing.T) {
+	r := tool(t, hosts.New(t, 2), []string{"--device", "iwarp:eth0"}, "memory", "--connections", "256")
+	judgeMemory(t, r)
+}
+
+// sent is what a host has sent over an interface so far, in bytes.
+func sent(t *testing.T, h *hosts.Hosts, i int, name string) float64 {
+	t.Helper()
+	words := h.On(i, "ip", "-s", "-j", "link", "show", name)
+	out, err := exec.Command(words[0], words[1:]...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var links []struct {
+		Stats64 struct {
+			TX struct{ Bytes float64 }
+		}
+	}
+	if err := json.Unmarshal(out, &links); err != nil || len(links) != 1 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return links[0].Stats64.TX.Bytes
+}
+
+// TestRails: of each message two rails carry one half each, as the interfaces
+// count it; below the threshold messages go whole, in turn.
+func TestRails(t *testing.T) {
+	// by each side 3 messages in each of 3 kinds of traffic: an odd number
+	const bytes, messages = 1 << 20, 9
+	h := hosts.New(t, 2)
+	if err := h.AddNetwork(); err != nil {
+		t.Fatal(err)
+	}
+	both := []string{"--device", "iwarp:eth0,iwarp:eth1"}
+	for _, c := range []struct {
+		threshold string
+		first     float64 // part of the first rail
+	}{{"1024", 0.5}, {"2M", 5.0 / messages}} {
+		before := [2]float64{sent(t, h, 0, "eth0"), sent(t, h, 0, "eth1")}
+		r := tool(t, h, both, "bandwidth", "--size", fmt.Sprint(bytes), "--iterations", "2", "--stripe-above", c.threshold)
+		first, second := sent(t, h, 0, "eth0")-before[0], sent(t, h, 0, "eth1")-before[1]
+		if len(r.Rails) != 2 || first+second < messages*bytes {
+			t.Errorf("rails %q, %.0f and %.0f bytes", r.Rails, first, second)
+		}
+		if part := first / (first + second); math.Abs(part-c.first) > 0.02 {
+			t.Errorf("above %s: %.3f over the first rail, want %.3f", c.threshold, part, c.first)
+		}
+	}
+	if r := tool(t, h, both, "rails", "--size", "64K", "--iterations", "20"); len(r.Rows) != 2 || r.Rows[1]["rails"] != 2.0 {
+		t.Errorf("%+v", r)
 	}
 }
 

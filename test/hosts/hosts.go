@@ -23,6 +23,8 @@ import (
 type Hosts struct {
 	Names []string
 	PIDs  []int    // a process inside each: /proc/PID/root is what it sees
+	tag   string   // that names of this set begin with
+	nets  int      // networks, which are eth0, eth1 ... of each
 	cpus  []string // of each, that its processes may run on; none: all
 	rsh   string   // runs a command on a host, as ssh would: rsh NAME COMMAND
 	undo  []func() error
@@ -63,19 +65,11 @@ func (h *Hosts) make(dir string, n int) error {
 	// Names of interfaces have at most 15 characters; those of an earlier set
 	// may live on for a moment.
 	made++
-	tag := fmt.Sprintf("mt%xt%d", os.Getpid()&0xfffff, made)
-	bridge := tag + "br"
-	if err := command("ip", "link", "add", bridge, "type", "bridge"); err != nil {
-		return err
-	}
-	h.undo = append(h.undo, func() error { return command("ip", "link", "del", bridge) })
-	if err := command("ip", "link", "set", bridge, "up"); err != nil {
-		return err
-	}
+	h.tag = fmt.Sprintf("mt%xt%d", os.Getpid()&0xfffff, made)
 	table := filepath.Join(dir, "hosts")
 	text := "127.0.0.1 localhost\n"
 	for i := range n {
-		name := fmt.Sprintf("%sh%d", tag, i)
+		name := fmt.Sprintf("%sh%d", h.tag, i)
 		h.Names = append(h.Names, name)
 		text += fmt.Sprintf("10.89.7.%d %s\n", i+1, name)
 	}
@@ -83,9 +77,12 @@ func (h *Hosts) make(dir string, n int) error {
 		return fmt.Errorf("hosts: %w", err)
 	}
 	for i := range n {
-		if err := h.add(bridge, table, i); err != nil {
+		if err := h.add(table, i); err != nil {
 			return err
 		}
+	}
+	if err := h.AddNetwork(); err != nil {
+		return err
 	}
 	h.rsh = filepath.Join(dir, "rsh")
 	return h.writeRsh()
@@ -109,7 +106,7 @@ func command(args ...string) error {
 }
 
 // add makes host i: a process in namespaces of its own keeps it alive.
-func (h *Hosts) add(bridge, table string, i int) error {
+func (h *Hosts) add(table string, i int) error {
 	script := `hostname "$1" && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && mount --bind "$2" /etc/hosts &&
 ip link set lo up && echo ready && exec sleep infinity`
 	keeper := exec.Command("unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", script, "sh", h.Names[i], table)
@@ -130,28 +127,62 @@ ip link set lo up && echo ready && exec sleep infinity`
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		return fmt.Errorf("host %s: said %q: %v", h.Names[i], line, err)
 	}
-	pid := keeper.Process.Pid
-	h.PIDs = append(h.PIDs, pid)
-	outside, inside := h.Names[i]+"o", "eth0"
-	for _, args := range [][]string{
-		{"ip", "link", "add", outside, "type", "veth", "peer", "name", inside, "netns", fmt.Sprint(pid)},
-		{"ip", "link", "set", outside, "master", bridge, "up"},
-		h.On(i, "ip", "addr", "add", fmt.Sprintf("10.89.7.%d/24", i+1), "dev", inside),
-		h.On(i, "ip", "link", "set", inside, "up"),
-	} {
-		if err := command(args...); err != nil {
-			return err
+	h.PIDs = append(h.PIDs, keeper.Process.Pid)
+	return nil
+}
+
+// AddNetwork gives each host one more interface, eth1 after the eth0 that it is
+// made with: host i is 10.89.(7+k).(i+1) on ethK.
+func (h *Hosts) AddNetwork() error {
+	k := h.nets
+	bridge, inside, suffix := fmt.Sprintf("%sbr%d", h.tag, k), fmt.Sprintf("eth%d", k), "o"
+	if k > 0 {
+		suffix += fmt.Sprint(k)
+	}
+	if err := command("ip", "link", "add", bridge, "type", "bridge"); err != nil {
+		return err
+	}
+	h.undo = append(h.undo, func() error { return command("ip", "link", "del", bridge) })
+	h.nets++
+	if err := command("ip", "link", "set", bridge, "up"); err != nil {
+		return err
+	}
+	for i, name := range h.Names {
+		for _, args := range [][]string{
+			{"ip", "link", "add", name + suffix, "type", "veth", "peer", "name", inside, "netns", fmt.Sprint(h.PIDs[i])},
+			{"ip", "link", "set", name + suffix, "master", bridge, "up"},
+			h.On(i, "ip", "addr", "add", fmt.Sprintf("10.89.%d.%d/24", 7+k, i+1), "dev", inside),
+			h.On(i, "ip", "link", "set", inside, "up"),
+		} {
+			if err := command(args...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// Pace has each host send no faster than a rate as tc writes it: 1gbit.
+// Pace has each host send no faster, over each of its interfaces, than a rate as
+// tc writes it: 1gbit.
 func (h *Hosts) Pace(rate string) error {
 	for i := range h.Names {
-		if err := command(h.On(i, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf",
-			"rate", rate, "burst", "32kb", "latency", "50ms")...); err != nil {
-			return err
+		for k := range h.nets {
+			if err := command(h.On(i, "tc", "qdisc", "replace", "dev", fmt.Sprintf("eth%d", k), "root", "tbf",
+				"rate", rate, "burst", "32kb", "latency", "50ms")...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Unpace takes back what Pace did.
+func (h *Hosts) Unpace() error {
+	for i := range h.Names {
+		for k := range h.nets {
+			if err := command(h.On(i, "tc", "qdisc", "del", "dev", fmt.Sprintf("eth%d", k), "root")...); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -83,6 +83,9 @@ func TestCache(t *testing.T) {
 						if n["cache_hits"]+n["cache_misses"] != c.messages || n["registrations"] != n["cache_misses"] || n["registrations_refused"] != 0 {
 							t.Errorf("rank %d: %v: each message takes one that is kept or registers", l.Rank, n)
 						}
+						if (n["cache_regions"] == 0) != (n["cache_pinned_bytes"] == 0) || n["cache_regions"] > n["cache_registrations"] {
+							t.Errorf("rank %d: %v: regions and what they pin", l.Rank, n)
+						}
 						if c.hits && n["cache_hits"] == 0 || c.invalidates && n["cache_invalidations"] == 0 {
 							t.Errorf("rank %d: %v: the test shows nothing", l.Rank, n)
 						}

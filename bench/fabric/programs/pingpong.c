@@ -1,8 +1,9 @@
-/* pingpong.c [BYTES ...]: half round trips of MPI_Send and MPI_Recv between two
+/* pingpong.c DIVISOR [BYTES ...]: half round trips of MPI_Send and MPI_Recv between two
  * ranks, as mpitrace-fabric pingpong measures them: batches, of which it prints
  * the median and the least, in microseconds; and the bandwidth of windows of 64
  * MPI_Isend. The first and last word of each message are checked. One line a
- * size: bytes, median, least, MB/s of the best window. */
+ * size: bytes, median, least, MB/s of the best window. DIVISOR: so much less often
+ * than usual. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,7 +80,11 @@ int main(int argc, char **argv)
     int rank;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    for (int a = 1; a < argc; a++) {
+    long divisor = argc > 1 ? atol(argv[1]) : 1;
+    if (divisor < 1) {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int a = 2; a < argc; a++) {
         int bytes = atoi(argv[a]);
         if (bytes < 8) {
             MPI_Abort(MPI_COMM_WORLD, 2);

@@ -351,6 +351,12 @@ enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
     struct iovec local[MT_SOFT_PIECES];
     unsigned n = 0;
     uint64_t left = bytes;
+    void *mapped = mt_shm_mapped(peer, remote, bytes);
+    if (mapped != NULL) {
+        write ? mt_soft_gather(pieces, count, skip, mapped, bytes)
+              : mt_soft_scatter(pieces, count, skip, mapped, bytes);
+        return MT_OK;
+    }
     for (uint32_t i = 0; i < count && left > 0; i++) {
         uint64_t from = skip < pieces[i].bytes ? skip : pieces[i].bytes;
         uint64_t take = pieces[i].bytes - from;

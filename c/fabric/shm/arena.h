@@ -127,8 +127,18 @@ MT_INLINE void *mt_shm_at(const struct mt_shm_peer *peer, uint64_t offset,
     return (char *)peer->root + offset;
 }
 
-/* Copies to or from any memory of the peer with one system call; MT_EACCESS: it
- * is not there. */
+/* An address of the peer as this process has it mapped; NULL: it is not in the
+ * peer's arena. */
+MT_INLINE void *mt_shm_mapped(const struct mt_shm_peer *peer, uint64_t address,
+                              uint64_t bytes)
+{
+    /* an address below the arena becomes one beyond its end */
+    return mt_shm_at(peer, address - peer->root->mapped_at, bytes);
+}
+
+/* Copies to or from any memory of the peer: by plain stores and loads where it
+ * is in the peer's arena, else with one system call. MT_EACCESS: it is not
+ * there. */
 enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
                                 const struct mt_fabric_piece *local,
                                 uint32_t local_count, uint64_t local_skip,

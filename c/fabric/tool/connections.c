@@ -214,8 +214,8 @@ static void open_group(struct tool *t, struct group *g, uint32_t count,
     g->inlines = bytes <= q.inline_bytes;
     g->send_cq = rail->send_cq;
     g->receive_cq = rail->receive_cq;
-    tool_memory_open(t, rail, (PARTS * count * bytes + 4095) / 4096 * 4096,
-                     &g->data);
+    tool_data_open(t, rail, (PARTS * count * bytes + 4095) / 4096 * 4096,
+                   &g->data);
     tool_connect(t, rail, &q, count, g->qps);
 }
 

@@ -1,26 +1,26 @@
 /* link.c: memory and queue pairs between the two ranks, and checked data. */
 #include "tool.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- memory ---- */
 
-void tool_memory_open(struct tool *t, const struct mt_rail *rail,
-                      uint64_t bytes, struct tool_memory *m)
+enum {
+    ACCESS = MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE |
+             MT_FABRIC_REMOTE_READ
+};
+
+/* Each side tells the other where its memory is. */
+static void memory_swap(struct tool *t, struct tool_memory *m)
 {
     struct {
         uint64_t at;
         uint32_t rkey, reserved;
     } mine = {0}, theirs;
-    tool_check(mt_fabric_mr_allocate(rail->pd, bytes,
-                                     MT_FABRIC_LOCAL_WRITE |
-                                         MT_FABRIC_REMOTE_WRITE |
-                                         MT_FABRIC_REMOTE_READ,
-                                     &m->mr),
-               "allocating memory of the device");
     m->at = m->mr->address;
-    m->bytes = bytes;
     mine.at = (uintptr_t)m->at;
     mine.rkey = m->mr->rkey;
     tool_swap(t, &mine, &theirs, sizeof(mine));
@@ -28,9 +28,39 @@ void tool_memory_open(struct tool *t, const struct mt_rail *rail,
     m->remote_rkey = theirs.rkey;
 }
 
+void tool_memory_open(struct tool *t, const struct mt_rail *rail,
+                      uint64_t bytes, struct tool_memory *m)
+{
+    *m = (struct tool_memory){.bytes = bytes};
+    tool_check(mt_fabric_mr_allocate(rail->pd, bytes, ACCESS, &m->mr),
+               "allocating memory of the device");
+    memory_swap(t, m);
+}
+
+void tool_data_open(struct tool *t, const struct mt_rail *rail, uint64_t bytes,
+                    struct tool_memory *m)
+{
+    if (t->config.registered == 0) {
+        tool_memory_open(t, rail, bytes, m);
+        return;
+    }
+    *m = (struct tool_memory){.bytes = bytes, .registered = true};
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        tool_fail("%llu bytes: %s", (unsigned long long)bytes, strerror(errno));
+    }
+    tool_check(mt_fabric_mr_register(rail->pd, memory, bytes, ACCESS, &m->mr),
+               "registering memory (see ulimit -l)");
+    memory_swap(t, m);
+}
+
 void tool_memory_close(struct tool_memory *m)
 {
     tool_check(mt_fabric_mr_destroy(m->mr), "giving memory back");
+    if (m->registered) {
+        munmap(m->at, m->bytes);
+    }
 }
 
 /* A word that changes with place and seed, never 0. */

@@ -18,6 +18,8 @@ const struct tool_mode tool_modes[] = {
      tool_connections},
     {"rails", "several rails against one", false, tool_rails},
     {"memory", "memory for each peer, UD against RC", false, tool_memory},
+    {"datagrams", "latency and bandwidth, UD against RC", false,
+     tool_datagrams},
     {NULL, NULL, false, NULL},
 };
 
@@ -38,6 +40,8 @@ static int usage(FILE *out, int status)
         "  --iterations N         of each size\n"
         "  --connections N        connections or peers at most\n"
         "  --duration MS          of a measurement for a fixed time\n"
+        "  --operation OPERATION  of bandwidth: write or send\n"
+        "  --buffers KIND         device (memory of the device) or registered\n"
         "  --stripe-above BYTES   messages that are split over all rails\n"
         "  --cpu A,B              processors of the two processes\n"
         "  --listen [HOST:]PORT   be one of two hosts, and wait\n"
@@ -91,16 +95,25 @@ static void read_sizes(struct tool_config *c, const char *text)
     }
 }
 
-static enum mt_fabric_engine read_engine(const char *text)
+/* Which of the names a text is. */
+static uint32_t choice(const char *option, const char *text,
+                       const char *const *names)
 {
-    static const char *const names[] = {"inline", "peer", "thread"};
-    for (int i = 0; i < 3; i++) {
+    char wanted[100] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; names[i] != NULL; i++) {
         if (strcmp(text, names[i]) == 0) {
-            return (enum mt_fabric_engine)i;
+            return i;
         }
+        const char *between = names[i + 1] == NULL ? " or " : ", ";
+        used += (size_t)snprintf(wanted + used, sizeof(wanted) - used, "%s%s",
+                                 i > 0 ? between : "", names[i]);
     }
-    wrong("--engine %s: inline, peer or thread is wanted", text);
-    return MT_FABRIC_ENGINE_INLINE;
+    fprintf(stderr,
+            "mpitrace fabric: %s %s: %s is wanted (see mpitrace fabric "
+            "--help)\n",
+            option, text, wanted);
+    exit(2);
 }
 
 enum option_key {
@@ -111,6 +124,8 @@ enum option_key {
     ITERATIONS,
     CONNECTIONS,
     DURATION,
+    OPERATION,
+    BUFFERS,
     STRIPE,
     CPU,
     LISTEN,
@@ -129,6 +144,8 @@ static const struct option long_options[] = {
     {"iterations", required_argument, NULL, ITERATIONS},
     {"connections", required_argument, NULL, CONNECTIONS},
     {"duration", required_argument, NULL, DURATION},
+    {"operation", required_argument, NULL, OPERATION},
+    {"buffers", required_argument, NULL, BUFFERS},
     {"stripe-above", required_argument, NULL, STRIPE},
     {"cpu", required_argument, NULL, CPU},
     {"listen", required_argument, NULL, LISTEN},
@@ -142,13 +159,24 @@ static const struct option long_options[] = {
 
 static void read_option(struct tool_options *o, int key, char *text)
 {
+    static const char *const engines[] = {"inline", "peer", "thread", NULL};
+    static const char *const operations[] = {"write", "send", NULL};
+    static const char *const buffers[] = {"device", "registered", NULL};
     char *end;
     switch (key) {
     case DEVICE: o->patterns = text; break;
     case PER_PORT:
         o->per_port = (uint32_t)number("--per-port", text, 1, MT_RAILS, NULL);
         break;
-    case ENGINE: o->engine = read_engine(text); break;
+    case ENGINE:
+        o->engine = (enum mt_fabric_engine)choice("--engine", text, engines);
+        break;
+    case OPERATION:
+        o->config.operation = choice("--operation", text, operations);
+        break;
+    case BUFFERS:
+        o->config.registered = choice("--buffers", text, buffers);
+        break;
     case SIZE: read_sizes(&o->config, text); break;
     case ITERATIONS:
         o->config.iterations =

@@ -23,6 +23,7 @@ struct usage {
     double private_kib, shared_kib, sockets_kib;
 };
 
+/* The numbers behind a key, of all lines together. */
 static double number_after(const char *path, const char *key)
 {
     char line[256];
@@ -30,10 +31,7 @@ static double number_after(const char *path, const char *key)
     FILE *file = fopen(path, "re");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         const char *at = strstr(line, key);
-        if (at != NULL) {
-            value = strtod(at + strlen(key), NULL);
-            break;
-        }
+        value += at != NULL ? strtod(at + strlen(key), NULL) : 0;
     }
     if (file != NULL) {
         fclose(file);
@@ -70,8 +68,8 @@ static struct usage usage_now(void)
     u.private_kib = number_after("/proc/self/status", "RssAnon:") +
                     number_after("/proc/self/status", "VmPTE:");
     u.shared_kib = memory_files();
-    /* pages of 4 KiB */
-    u.sockets_kib = 4 * (number_after("/proc/net/sockstat", " mem "));
+    /* pages of 4 KiB, of TCP and of UDP */
+    u.sockets_kib = 4 * number_after("/proc/net/sockstat", " mem ");
     return u;
 }
 

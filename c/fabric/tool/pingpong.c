@@ -178,7 +178,7 @@ static void open_pair(struct tool *t, struct pingpong *p, uint64_t bytes,
     p->inlines = bytes <= q.inline_bytes;
     p->send_cq = rail->send_cq;
     p->receive_cq = rail->receive_cq;
-    tool_memory_open(t, rail, 2 * ((half + 4095) / 4096 * 4096), &p->data);
+    tool_data_open(t, rail, 2 * ((half + 4095) / 4096 * 4096), &p->data);
     tool_memory_open(t, rail, 4096, &p->flag);
     tool_check(mt_fabric_qp_create(rail->pd, &q, &p->qp), "a queue pair");
     o.qp = p->qp;

@@ -64,7 +64,7 @@ void tool_stream_open(struct tool *t, uint32_t rails, uint64_t bytes,
     memset(s, 0, sizeof(*s));
     s->rails = s->out.rails = s->in.rails = rails;
     s->out.threshold = s->in.threshold = threshold;
-    tool_memory_open(t, first, 2 * ((bytes + 4095) / 4096 * 4096), &s->data);
+    tool_data_open(t, first, 2 * ((bytes + 4095) / 4096 * 4096), &s->data);
     stream_keys(t, s);
     tool_check(mt_fabric_qp_create(first->pd, &q, &s->control), "a queue pair");
     struct mt_credits_options o = {.pd = first->pd,

@@ -13,7 +13,10 @@
 #include "../paths/socket.h"
 #include "../paths/stripe.h"
 
-enum { TOOL_SIZES = 32, TOOL_VERSION = 1 };
+enum { TOOL_SIZES = 32, TOOL_VERSION = 2 };
+
+/* What bandwidth carries messages by. */
+enum tool_operation { TOOL_WRITE, TOOL_SEND };
 
 /* What both do, as rank 0 says. */
 struct tool_config {
@@ -23,7 +26,10 @@ struct tool_config {
     uint32_t iterations; /* 0: as many as the mode thinks right */
     uint32_t connections;
     uint32_t duration_ms;
-    uint64_t threshold; /* of striping */
+    uint32_t operation;  /* enum tool_operation */
+    uint32_t registered; /* 1: data lies in registered memory of the process,
+                          * not in memory of the device */
+    uint64_t threshold;  /* of striping */
     uint64_t sizes[TOOL_SIZES];
 };
 
@@ -70,6 +76,7 @@ void tool_registration(struct tool *t);
 void tool_connections(struct tool *t);
 void tool_rails(struct tool *t);
 void tool_memory(struct tool *t);
+void tool_datagrams(struct tool *t);
 
 /* ---- session.c ---- */
 
@@ -118,9 +125,13 @@ struct tool_memory {
     uint64_t bytes;
     uint64_t remote_at;
     uint32_t remote_rkey;
+    bool registered; /* mapped by this process, not by the device */
 };
 void tool_memory_open(struct tool *t, const struct mt_rail *rail,
                       uint64_t bytes, struct tool_memory *m);
+/* The same for what is sent and received: as --buffers says. */
+void tool_data_open(struct tool *t, const struct mt_rail *rail, uint64_t bytes,
+                    struct tool_memory *m);
 void tool_memory_close(struct tool_memory *m);
 
 /* Queue pairs of the two ranks over one rail. */
@@ -180,6 +191,46 @@ enum tool_traffic { TOOL_UNI, TOOL_BI, TOOL_BOTH };
 double tool_stream_run(struct tool *t, struct tool_stream *s,
                        enum tool_traffic traffic, uint64_t bytes,
                        uint64_t count);
+
+/* ---- sends.c ---- */
+
+/* Messages of one length by SEND over the first rail, in a window. */
+struct tool_sends {
+    enum mt_fabric_transport transport;
+    const struct mt_rail *rail;
+    struct mt_fabric_qp *qp, *control;
+    struct mt_fabric_ah *ah; /* of UD */
+    struct mt_credits credits;
+    struct tool_memory data; /* first half: sent from; second: received into */
+    uint64_t bytes, slot_bytes;
+    uint32_t headroom;
+    uint32_t window; /* messages on their way, and receives posted */
+    uint32_t slots;  /* places of messages: window, or 1 for all */
+    bool inlines;
+    /* of one run; messages have numbers from first on */
+    uint64_t first, sent, acknowledged, seen, told;
+    uint64_t skipped, told_skipped; /* lost, if they have not come */
+    uint64_t posted;                /* SENDs that have not completed */
+    uint64_t came;
+    uint64_t last_slot;
+    bool again; /* one came twice: the answer to it was lost */
+};
+
+/* What a run took, and how many messages came at both sides together. */
+struct tool_sent {
+    double seconds;
+    uint64_t expected, came;
+};
+
+/* bytes: of UD from 8 to ud_payload. */
+void tool_sends_open(struct tool *t, enum mt_fabric_transport transport,
+                     uint64_t bytes, struct tool_sends *s);
+void tool_sends_close(struct tool *t, struct tool_sends *s);
+
+/* count messages, or count each way. Those that came are checked: their
+ * numbers, and all of the last one. */
+struct tool_sent tool_sends_run(struct tool *t, struct tool_sends *s,
+                                enum tool_traffic traffic, uint64_t count);
 
 /* ---- out.c ---- */
 
