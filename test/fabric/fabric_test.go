@@ -179,6 +179,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// scripted are the fault scripts of testdata that each do one thing; the test
+// "fault NAME" looks for what comes of it.
+var scripted = []string{"corrupt", "break", "die", "register", "event", "rate", "starve"}
+
+// TestScriptedFaults: each fault on each device, with and without an engine that
+// works beside the caller.
+func TestScriptedFaults(t *testing.T) {
+	for _, fault := range scripted {
+		for _, d := range devices {
+			for engine, build := range map[string]string{"inline": "address", "thread": "plain"} {
+				t.Run(strings.Join([]string{fault, d.name, engine}, " "), func(t *testing.T) {
+					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=60000", "fault "+fault)
+				})
+			}
+		}
+	}
+}
+
 // TestLong is ten million random operations for each device, in runs that each
 // have a seed of their own; what is reached is told after each.
 func TestLong(t *testing.T) {
