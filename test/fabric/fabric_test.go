@@ -152,7 +152,7 @@ func TestConformance(t *testing.T) {
 					args := append([]string{d.name, "engine=" + engine}, way...)
 					switch build {
 					case "plain":
-						args = append(args, "operations=5000", "limit=60000")
+						args = append(args, "operations=3000", "limit=60000")
 					case "thread":
 						args = append(args, "threads=1", "operations=600", "limit=60000")
 					default:
@@ -168,12 +168,12 @@ func TestConformance(t *testing.T) {
 }
 
 // TestFaults: everything goes on working over a device with faults that paths
-// have to live with.
+// have to live with, 100,000 random operations among it.
 func TestFaults(t *testing.T) {
 	for _, d := range devices {
-		for _, build := range []string{"plain", "address"} {
+		for build, operations := range map[string]int{"plain": 100_000, "address": 5000} {
 			t.Run(d.name+" "+build, func(t *testing.T) {
-				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000")
+				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000", fmt.Sprint("operations=", operations))
 			})
 		}
 	}
