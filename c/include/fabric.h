@@ -120,8 +120,6 @@ struct mt_fabric_options {
     enum mt_fabric_engine engine;
     int engine_cpu; /* where its thread runs, -1: anywhere */
     bool threads;   /* several threads of the caller use the context */
-    /* Software providers: pace to this rate, 0: as fast as it goes. */
-    uint64_t bits_per_second;
     /* File of a fault script (c/fabric/fault/), NULL: none. */
     const char *faults;
     /* What went wrong, once, by whoever decided it; NULL: not told. */

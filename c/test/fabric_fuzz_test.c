@@ -1,4 +1,4 @@
-/* sources: c/fabric/fabric.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
+/* sources: c/fabric/fabric.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What peers and users tell the fabric besides its traffic: HOST:PORT, the hellos
  * of wire-up, mesh and connections on demand, addresses of every provider, and
  * fault scripts.
@@ -246,7 +246,14 @@ static void fault_script(const uint8_t *data, size_t size)
     for (int i = 0; i < MT_FAULT_KINDS && wrong == NULL; i++) {
         CHECK(script.rules[i].times <= script.rules[i].of);
     }
-    CHECK(wrong != NULL || script.delay_polls <= 1000);
+    if (wrong == NULL) {
+        CHECK(script.delay_polls <= MT_FAULT_POLLS_MOST);
+        CHECK(script.starve_polls <= MT_FAULT_POLLS_MOST);
+        CHECK(script.rules[MT_FAULT_STARVE].of == 0 || script.starve_polls > 0);
+        CHECK(script.bits_per_second == 0 ||
+              (script.bits_per_second >= MT_FAULT_RATE_LEAST &&
+               script.bits_per_second <= MT_FAULT_RATE_MOST));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -280,13 +287,18 @@ static uint32_t draw(uint32_t limit)
 static size_t draw_script(uint8_t *at)
 {
     static const char *const parts[] = {
-        "seed",  "drop", "delay",      "full",  "die",  "event", " ",
-        "1/20",  "0/1",  "2/1",        "1/",    "ud",   "3",     "1001",
-        "\n",    "#",    "4294967296", "1/0",   "\t",   "x"};
+        "seed", "drop", "delay", "starve", "full", "rate",  "die",
+        "event", " ",   "1/20",  "0/1",    "2/1",  "1/",    "ud",
+        "3",    "1001", "\n",    "#",      "1/0",  "\t",    "x",
+        "4294967296", "18446744073709551615", " Gbit/s", " kB/s", " bit/s"};
     size_t n = 0;
     for (uint32_t i = draw(5); i > 0; i--) { /* right lines */
-        n += (size_t)sprintf((char *)at + n, "%s 1/%u%s\n", parts[1 + draw(3)],
-                             1 + draw(9), draw(2) == 0 ? " ud" : " 3");
+        n += draw(5) == 0
+                 ? (size_t)sprintf((char *)at + n, "rate %u Mbit/s\n",
+                                   1 + draw(9))
+                 : (size_t)sprintf((char *)at + n, "%s 1/%u%s\n",
+                                   parts[1 + draw(4)], 1 + draw(9),
+                                   draw(2) == 0 ? " ud" : " 3");
     }
     for (uint32_t i = draw(9); i > 0; i--) {
         const char *p = parts[draw(sizeof(parts) / sizeof(parts[0]))];

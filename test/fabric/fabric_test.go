@@ -152,7 +152,7 @@ func TestConformance(t *testing.T) {
 					args := append([]string{d.name, "engine=" + engine}, way...)
 					switch build {
 					case "plain":
-						args = append(args, "operations=5000", "limit=60000")
+						args = append(args, "operations=3000", "limit=60000")
 					case "thread":
 						args = append(args, "threads=1", "operations=600", "queue_pairs=100", "limit=60000")
 					default:
@@ -168,13 +168,31 @@ func TestConformance(t *testing.T) {
 }
 
 // TestFaults: everything goes on working over a device with faults that paths
-// have to live with.
+// have to live with, 100,000 random operations among it.
 func TestFaults(t *testing.T) {
 	for _, d := range devices {
-		for _, build := range []string{"plain", "address"} {
+		for build, operations := range map[string]int{"plain": 100_000, "address": 5000} {
 			t.Run(d.name+" "+build, func(t *testing.T) {
-				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000")
+				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000", fmt.Sprint("operations=", operations))
 			})
+		}
+	}
+}
+
+// scripted are the fault scripts of testdata that each do one thing; the test
+// "fault NAME" looks for what comes of it.
+var scripted = []string{"corrupt", "break", "die", "register", "event", "rate", "starve"}
+
+// TestScriptedFaults: each fault on each device, with and without an engine that
+// works beside the caller.
+func TestScriptedFaults(t *testing.T) {
+	for _, fault := range scripted {
+		for _, d := range devices {
+			for engine, build := range map[string]string{"inline": "address", "thread": "plain"} {
+				t.Run(strings.Join([]string{fault, d.name, engine}, " "), func(t *testing.T) {
+					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=60000", "fault "+fault)
+				})
+			}
 		}
 	}
 }

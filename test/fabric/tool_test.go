@@ -274,7 +274,7 @@ func TestHelpOfBoth(t *testing.T) {
 func TestPathsUnderRandomFaults(t *testing.T) {
 	for seed := uint64(1); seed <= 12; seed++ {
 		random := rand.New(rand.NewPCG(seed, seed))
-		script := fmt.Sprintf("seed %d\ndelay 1/%d %d\nfull 1/%d\n", seed, 1+random.IntN(20), 1+random.IntN(9), 2+random.IntN(20))
+		script := fmt.Sprintf("seed %d\ndelay 1/%d %d\nfull 1/%d\nstarve 1/%d %d\n", seed, 1+random.IntN(20), 1+random.IntN(9), 2+random.IntN(20), 100+random.IntN(100), 1+random.IntN(50))
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "random.fault")
 			if err := os.WriteFile(path, []byte(script), 0o644); err != nil {

@@ -1,13 +1,18 @@
 /* fault.c: wraps the objects of a provider, and opens it. What a caller posts
  * goes through a queue of ours (work.c), where it may be held back, changed or
  * lost; everything else is passed on. Faults are drawn from the seed of the
- * script and the order of calls alone, so that a failing run is a file.
+ * script and the order of calls alone, so that a failing run is a file; only rate
+ * goes by the clock.
  *
  * For tests: it allocates while posting, and is not meant to be quick. One
  * thread at a time. */
+#define _GNU_SOURCE 1
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "layer.h"
 
@@ -24,23 +29,15 @@ static uint32_t mt_fault_devices(struct mt_fabric_device *devices,
 static void mt_fault_close(struct mt_fabric_context *base)
 {
     mt_fabric_close(mt_fault_of(base)->inner);
+    if (mt_fault_of(base)->timer >= 0) {
+        close(mt_fault_of(base)->timer);
+    }
     free(base);
 }
 
 static int mt_fault_event_fd(struct mt_fabric_context *base)
 {
     return mt_fabric_event_fd(mt_fault_of(base)->inner);
-}
-
-/* Ours of the device's, NULL: it is gone. */
-static struct mt_fabric_cq *mt_cq_of(const struct mt_fault_context *context,
-                                     const struct mt_fabric_cq *inner)
-{
-    struct mt_fault_cq *cq = context->cqs;
-    while (cq != NULL && cq->inner != inner) {
-        cq = cq->next;
-    }
-    return cq != NULL ? &cq->base : NULL;
 }
 
 static enum mt_status mt_fault_event_take(struct mt_fabric_context *base,
@@ -51,21 +48,10 @@ static enum mt_status mt_fault_event_take(struct mt_fabric_context *base,
     memcpy(base->device.ports, mt_fabric_query(inner)->ports,
            sizeof(base->device.ports));
     if (status == MT_OK && event_p->cq != NULL) {
-        event_p->cq = mt_cq_of(mt_fault_of(base), event_p->cq);
+        event_p->cq = mt_fault_cq_of(mt_fault_of(base), event_p->cq);
     }
     return status;
 }
-
-/* Makes the struct of an object of ours; on failure the inner one goes again. */
-#define MT_WRAP(kind, base_, ops_, inner_, object_p)                                 \
-    struct mt_fault_##kind *object = calloc(1, sizeof(*object));               \
-    if (object == NULL) {                                                      \
-        mt_fabric_##kind##_destroy(inner_);                                    \
-        return MT_ENOMEM;                                                      \
-    }                                                                          \
-    object->inner = (inner_);                                                  \
-    object->base_.ops = (ops_);                                                \
-    *(object_p) = &object->base_
 
 static enum mt_status mt_fault_pd_create(struct mt_fabric_context *context,
                                          struct mt_fabric_pd **pd_p)
@@ -116,93 +102,6 @@ static void mt_fault_mr_destroy(struct mt_fabric_mr *mr)
 {
     mt_fabric_mr_destroy(((struct mt_fault_mr *)mr)->inner);
     free(mr);
-}
-
-static enum mt_status
-mt_fault_channel_create(struct mt_fabric_context *context,
-                        struct mt_fabric_channel **channel_p)
-{
-    struct mt_fabric_channel *inner;
-    enum mt_status status =
-        mt_fabric_channel_create(mt_fault_of(context)->inner, &inner);
-    if (status != MT_OK) {
-        return status;
-    }
-    MT_WRAP(channel, base, context->ops, inner, channel_p);
-    object->base.fd = mt_fabric_channel_fd(inner);
-    return MT_OK;
-}
-
-static void mt_fault_channel_destroy(struct mt_fabric_channel *channel)
-{
-    mt_fabric_channel_destroy(((struct mt_fault_channel *)channel)->inner);
-    free(channel);
-}
-
-static enum mt_status mt_fault_channel_take(struct mt_fabric_channel *base,
-                                            struct mt_fabric_cq **cq_p)
-{
-    struct mt_fault_context *context = mt_fault_of(base->context);
-    struct mt_fabric_cq *inner;
-    enum mt_status status = mt_fabric_channel_take(
-        ((struct mt_fault_channel *)base)->inner, &inner);
-    if (status != MT_OK) {
-        return status;
-    }
-    if (mt_fault_draw(context, MT_FAULT_EVENT)) {
-        return MT_EAGAIN; /* lost: it is disarmed, and nobody is told */
-    }
-    *cq_p = mt_cq_of(context, inner);
-    return *cq_p != NULL ? MT_OK : MT_EAGAIN;
-}
-
-static enum mt_status mt_fault_cq_create(struct mt_fabric_context *context,
-                                         uint32_t depth,
-                                         struct mt_fabric_channel *base,
-                                         struct mt_fabric_cq **cq_p)
-{
-    struct mt_fault_channel *channel = (struct mt_fault_channel *)base;
-    struct mt_fabric_cq *inner;
-    enum mt_status status = mt_fabric_cq_create(
-        mt_fault_of(context)->inner, depth,
-        channel != NULL ? channel->inner : NULL, &inner);
-    if (status != MT_OK) {
-        return status;
-    }
-    MT_WRAP(cq, base, context->ops, inner, cq_p);
-    object->next = mt_fault_of(context)->cqs;
-    mt_fault_of(context)->cqs = object;
-    return MT_OK;
-}
-
-static void mt_fault_cq_destroy(struct mt_fabric_cq *base)
-{
-    struct mt_fault_cq *cq = (struct mt_fault_cq *)base;
-    struct mt_fault_cq **place = &mt_fault_of(base->context)->cqs;
-    while (*place != cq) {
-        place = &(*place)->next;
-    }
-    *place = cq->next;
-    mt_fabric_cq_destroy(cq->inner);
-    free(cq);
-}
-
-/* Who is about to sleep does not poll any more: what is held goes now. */
-static enum mt_status mt_fault_cq_arm(struct mt_fabric_cq *cq, bool solicited)
-{
-    struct mt_fault_qp *qp = mt_fault_of(cq->context)->qps;
-    for (; qp != NULL; qp = qp->next) {
-        if (qp->reordered != NULL) {
-            mt_fault_append(qp, qp->reordered);
-            qp->reordered = NULL;
-        }
-        for (struct mt_fault_held *held = qp->first; held != NULL;
-             held = held->next) {
-            held->polls = 0;
-        }
-        mt_fault_release(qp);
-    }
-    return mt_fabric_cq_arm(((struct mt_fault_cq *)cq)->inner, solicited);
 }
 
 static enum mt_status
@@ -257,23 +156,10 @@ static enum mt_status mt_fault_qp_create(struct mt_fabric_pd *pd,
     return MT_OK;
 }
 
-/* Completions taken ahead are of the queue pair as it was. */
-static void mt_early_forget(struct mt_fabric_cq *base, uint32_t number)
-{
-    struct mt_fault_cq *cq = (struct mt_fault_cq *)base;
-    uint32_t kept = cq->early_head;
-    for (uint32_t i = cq->early_head; i != cq->early_tail; i++) {
-        if (cq->early[i % MT_EARLY].qp != number) {
-            cq->early[kept++ % MT_EARLY] = cq->early[i % MT_EARLY];
-        }
-    }
-    cq->early_tail = kept;
-}
-
 static void mt_held_drop(struct mt_fault_qp *qp)
 {
-    mt_early_forget(qp->base.options.send_cq, qp->base.number);
-    mt_early_forget(qp->base.options.receive_cq, qp->base.number);
+    mt_fault_completions_forget(qp->base.options.send_cq, qp->base.number);
+    mt_fault_completions_forget(qp->base.options.receive_cq, qp->base.number);
     memset(qp->slots, 0, qp->base.options.send_depth * sizeof(*qp->slots));
     qp->oldest = qp->tail = 0;
     while (qp->first != NULL) {
@@ -420,11 +306,20 @@ enum mt_status mt_fault_open(const struct mt_fabric_device *device,
         return MT_ENOMEM;
     }
     inner.faults = NULL;
+    context->timer = -1;
     enum mt_status status = mt_script_read(options, &context->script);
+    if (status == MT_OK && context->script.bits_per_second > 0) {
+        context->timer =
+            timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        status = context->timer >= 0 ? MT_OK : MT_ENOMEM;
+    }
     if (status == MT_OK) {
         status = mt_fabric_open(device->name, &inner, &context->inner);
     }
     if (status != MT_OK) {
+        if (context->timer >= 0) {
+            close(context->timer);
+        }
         free(context);
         return status;
     }

@@ -13,6 +13,7 @@ static const struct {
     [MT_FAULT_REORDER] = {"reorder", true},
     [MT_FAULT_CORRUPT] = {"corrupt", true},
     [MT_FAULT_DELAY] = {"delay", false},
+    [MT_FAULT_STARVE] = {"starve", false},
     [MT_FAULT_FULL] = {"full", false},
     [MT_FAULT_REGISTER] = {"register", false},
     [MT_FAULT_EVENT] = {"event", false},
@@ -86,35 +87,72 @@ static const char *mt_probability(const char *text, uint32_t *times_p,
     return NULL;
 }
 
+static const char *mt_polls(const struct mt_line *line, uint32_t *polls_p)
+{
+    uint64_t polls;
+    if (line->count < 3 || mt_number(line->words[2], '\0', &polls) == NULL ||
+        polls == 0 || polls > MT_FAULT_POLLS_MOST) {
+        return "needs a number of polls from 1 to 1000 behind the probability";
+    }
+    *polls_p = (uint32_t)polls;
+    return NULL;
+}
+
 static const char *mt_rule(const struct mt_line *line, unsigned kind,
                            struct mt_fault_script *script)
 {
     unsigned words = 2;
-    uint64_t polls;
     if (line->count < 2) {
         return "a probability is missing";
     }
     const char *wrong = mt_probability(line->words[1],
                                        &script->rules[kind].times,
                                        &script->rules[kind].of);
-    if (wrong != NULL) {
-        return wrong;
-    }
-    if (kind == MT_FAULT_DELAY) {
+    if (wrong == NULL && kind == MT_FAULT_DELAY) {
         words++;
-        if (line->count < 3 ||
-            mt_number(line->words[2], '\0', &polls) == NULL || polls > 1000) {
-            return "delay needs a number of polls up to 1000";
-        }
-        script->delay_polls = (uint32_t)polls;
+        wrong = mt_polls(line, &script->delay_polls);
     }
-    if (mt_rules[kind].datagrams) {
+    if (wrong == NULL && kind == MT_FAULT_STARVE) {
+        words++;
+        wrong = mt_polls(line, &script->starve_polls);
+    }
+    if (wrong == NULL && mt_rules[kind].datagrams) {
         words++;
         if (line->count < 3 || strcmp(line->words[2], "ud") != 0) {
-            return "this happens to datagrams only: write ud behind it";
+            wrong = "this happens to datagrams only: write ud behind it";
         }
     }
-    return line->count > words ? "has a word too many" : NULL;
+    return wrong != NULL           ? wrong
+           : line->count > words ? "has a word too many"
+                                 : NULL;
+}
+
+static const char *mt_rate(const struct mt_line *line, uint64_t *rate_p)
+{
+    static const struct {
+        const char *name;
+        uint64_t bits;
+    } units[] = {{"bit/s", 1},           {"kbit/s", 1000},
+                 {"Mbit/s", 1000000},    {"Gbit/s", 1000000000},
+                 {"B/s", 8},             {"kB/s", 8000},
+                 {"MB/s", 8000000},      {"GB/s", UINT64_C(8000000000)}};
+    uint64_t number;
+    if (line->count != 3 ||
+        mt_number(line->words[1], '\0', &number) == NULL) {
+        return "needs a whole number and a unit, like 100 Mbit/s";
+    }
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(line->words[2], units[i].name) != 0) {
+            continue;
+        }
+        if (number > MT_FAULT_RATE_MOST / units[i].bits ||
+            number * units[i].bits < MT_FAULT_RATE_LEAST) {
+            return "is no rate from 1 kbit/s to 1000000 Gbit/s";
+        }
+        *rate_p = number * units[i].bits;
+        return NULL;
+    }
+    return "has no unit of bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s, MB/s, GB/s";
 }
 
 static const char *mt_parse_line(const struct mt_line *line,
@@ -128,12 +166,15 @@ static const char *mt_parse_line(const struct mt_line *line,
             return mt_rule(line, kind, script);
         }
     }
+    if (strcmp(line->words[0], "rate") == 0) {
+        return mt_rate(line, &script->bits_per_second);
+    }
     uint64_t *number = strcmp(line->words[0], "seed") == 0  ? &script->seed
                        : strcmp(line->words[0], "die") == 0 ? &script->die_at
                                                             : NULL;
     if (number == NULL) {
         return "is no fault: there are drop, duplicate, reorder, corrupt, "
-               "delay, full, register, event, break, die and seed";
+               "delay, starve, rate, full, register, event, break, die and seed";
     }
     if (line->count != 2 ||
         mt_number(line->words[1], '\0', number) == NULL) {

@@ -1,7 +1,10 @@
 /* work.c: what is posted to a layer of faults, and polled from it. */
+#define _GNU_SOURCE 1
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -57,7 +60,7 @@ static bool mt_slot_free(struct mt_fault_qp *qp, uint64_t number,
     return true;
 }
 
-/* ---- posting ---- */
+/* ---- work that is held ---- */
 
 void mt_fault_held_free(struct mt_fault_held *held)
 {
@@ -141,6 +144,7 @@ static void mt_befall_datagram(struct mt_fault_context *context,
             second->work.ah = held->work.ah;
             second->work.flags &= (uint32_t)~MT_FABRIC_SIGNALED;
             second->work.id = MT_FAULT_SECOND;
+            second->due_ns = held->due_ns;
             bool sound = held->copy == NULL || mt_held_copy(second);
             if (sound) {
                 mt_fault_append(qp, second);
@@ -156,12 +160,13 @@ static void mt_lose(struct mt_fault_qp *qp, const struct mt_fabric_send *work)
 {
     struct mt_fault_cq *cq = (struct mt_fault_cq *)qp->base.options.send_cq;
     if ((work->flags & MT_FABRIC_SIGNALED) != 0 &&
-        cq->early_tail - cq->early_head < MT_EARLY) {
-        cq->early[cq->early_tail++ % MT_EARLY] = (struct mt_fabric_completion){
+        !mt_fault_ring_is_full(&cq->early)) {
+        *mt_fault_ring_next(&cq->early) = (struct mt_fabric_completion){
             .id = work->id,
             .opcode = work->opcode,
             .qp = qp->base.number,
             .bytes = mt_bytes_of(work)};
+        cq->early.tail++;
     }
 }
 
@@ -170,18 +175,64 @@ static void mt_lose(struct mt_fault_qp *qp, const struct mt_fabric_send *work)
 static bool mt_make_room(struct mt_fault_qp *qp)
 {
     struct mt_fault_cq *cq = (struct mt_fault_cq *)qp->base.options.send_cq;
-    if (cq->early_tail - cq->early_head == MT_EARLY ||
-        mt_fabric_poll(cq->inner, &cq->early[cq->early_tail % MT_EARLY], 1) ==
-            0) {
+    if (mt_fault_ring_is_full(&cq->early) ||
+        mt_fabric_poll(cq->inner, mt_fault_ring_next(&cq->early), 1) == 0) {
         return false;
     }
-    cq->early_tail++;
+    cq->early.tail++;
     return true;
 }
 
+/* ---- the rate of a link ---- */
+
+static uint64_t mt_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+/* When the link has carried these bytes, behind what it carries now. */
+static uint64_t mt_carried(struct mt_fault_context *context, uint32_t port,
+                           uint32_t bytes)
+{
+    uint64_t *free_ns = &context->free_ns[port - 1], now = mt_now_ns();
+    *free_ns = (*free_ns > now ? *free_ns : now) +
+               (uint64_t)((double)bytes * 8e9 /
+                          (double)context->script.bits_per_second);
+    return *free_ns;
+}
+
+/* What is flushed does not travel. */
+static bool mt_is_due(const struct mt_fault_qp *qp,
+                      const struct mt_fault_held *held)
+{
+    return held->polls == 0 &&
+           (held->due_ns == 0 || held->due_ns <= mt_now_ns() ||
+            mt_fabric_qp_state(qp->inner) == MT_FABRIC_QP_ERROR);
+}
+
+void mt_fault_doze(const struct mt_fault_context *context)
+{
+    uint64_t at = 0;
+    for (const struct mt_fault_qp *qp = context->qps; qp != NULL;
+         qp = qp->next) {
+        uint64_t due = qp->first != NULL ? qp->first->due_ns : 0;
+        at = due != 0 && (at == 0 || due < at) ? due : at;
+    }
+    if (context->timer >= 0) {
+        const struct itimerspec when = {
+            .it_value = {.tv_sec = (time_t)(at / UINT64_C(1000000000)),
+                         .tv_nsec = (long)(at % UINT64_C(1000000000))}};
+        timerfd_settime(context->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    }
+}
+
+/* ---- letting go ---- */
+
 void mt_fault_release(struct mt_fault_qp *qp)
 {
-    while (qp->first != NULL && qp->first->polls == 0) {
+    while (qp->first != NULL && mt_is_due(qp, qp->first)) {
         struct mt_fault_held *held = qp->first;
         if (held->lost) {
             mt_lose(qp, &held->work);
@@ -195,10 +246,12 @@ void mt_fault_release(struct mt_fault_qp *qp)
         qp->last = qp->first == NULL ? &qp->first : qp->last;
         mt_fault_held_free(held);
     }
-    if (qp->first != NULL) {
+    if (qp->first != NULL && qp->first->polls > 0) {
         qp->first->polls--;
     }
 }
+
+/* ---- posting ---- */
 
 /* Puts work into our queue, where things may befall it. */
 static enum mt_status mt_hold(struct mt_fault_context *context,
@@ -216,6 +269,10 @@ static enum mt_status mt_hold(struct mt_fault_context *context,
         return MT_ENOMEM;
     }
     held->polls = delayed ? context->script.delay_polls : 0;
+    held->due_ns = context->script.bits_per_second > 0
+                       ? mt_carried(context, qp->base.options.port,
+                                    mt_bytes_of(work))
+                       : 0;
     if (datagram) {
         mt_befall_datagram(context, qp, held);
     }
@@ -230,6 +287,7 @@ static enum mt_status mt_hold(struct mt_fault_context *context,
         qp->reordered = NULL;
     }
     mt_fault_release(qp);
+    mt_fault_doze(context);
     return MT_OK;
 }
 
@@ -257,7 +315,8 @@ static enum mt_status mt_fault_post_send(struct mt_fabric_qp *base,
     struct mt_fabric_send numbered = *work;
     numbered.id = qp->tail - 1;
     bool delayed = mt_fault_draw(context, MT_FAULT_DELAY);
-    if (!delayed && !datagram && qp->first == NULL) {
+    if (!delayed && !datagram && qp->first == NULL &&
+        context->script.bits_per_second == 0) {
         status = mt_fabric_post_send(qp->inner, &numbered);
     } else {
         status = mt_hold(context, qp, &numbered, delayed);
@@ -297,20 +356,43 @@ static bool mt_restore(const struct mt_fault_context *context,
            mt_slot_free(qp, c->id, &c->id);
 }
 
+/* Keeps a completion of a receive back, and those behind it, until enough polls
+ * are over. Not from who may sleep if it finds none. */
+static bool mt_starve(struct mt_fault_context *context, struct mt_fault_cq *cq,
+                      const struct mt_fabric_completion *c)
+{
+    if (c->opcode != MT_FABRIC_RECEIVE) {
+        return false;
+    }
+    if (cq->starved == 0 && !cq->armed &&
+        mt_fault_draw(context, MT_FAULT_STARVE)) {
+        cq->starved = context->script.starve_polls;
+    }
+    if (cq->starved == 0 || mt_fault_ring_is_full(&cq->kept)) {
+        return false;
+    }
+    *mt_fault_ring_next(&cq->kept) = *c;
+    cq->kept.tail++;
+    return true;
+}
+
 static uint32_t mt_fault_poll(struct mt_fabric_cq *base,
                               struct mt_fabric_completion *completions,
                               uint32_t limit)
 {
     struct mt_fault_context *context = mt_fault_of(base->context);
     struct mt_fault_cq *cq = (struct mt_fault_cq *)base;
-    uint32_t n = 0, kept = 0;
-    while (n < limit && cq->early_head != cq->early_tail) {
-        completions[n++] = cq->early[cq->early_head++ % MT_EARLY];
-    }
+    cq->starved -= cq->starved > 0;
+    uint32_t given = cq->starved == 0
+                         ? mt_fault_ring_take(&cq->kept, completions, limit)
+                         : 0;
+    uint32_t n = given;
+    n += mt_fault_ring_take(&cq->early, completions + n, limit - n);
     n += mt_fabric_poll(cq->inner, completions + n, limit - n);
-    for (uint32_t i = 0; i < n; i++) {
-        if (mt_restore(context, &completions[i])) {
-            completions[kept++] = completions[i];
+    for (uint32_t i = given; i < n; i++) {
+        if (mt_restore(context, &completions[i]) &&
+            !mt_starve(context, cq, &completions[i])) {
+            completions[given++] = completions[i];
         }
     }
     for (struct mt_fault_qp *qp = context->qps; qp != NULL; qp = qp->next) {
@@ -321,7 +403,7 @@ static uint32_t mt_fault_poll(struct mt_fabric_cq *base,
         mt_fault_release(qp);
         qp->base.state = mt_fabric_qp_state(qp->inner);
     }
-    return kept;
+    return given;
 }
 
 const struct mt_fabric_ops mt_fault_ops = {

@@ -146,8 +146,7 @@ static enum mt_out_step mt_out_work(struct mt_iwarp_qp *qp)
     bool read = w->opcode == MT_FABRIC_READ;
     if (w->stage == 0) {
         bool waits = ((w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0) ||
-                     (read && soft->reads >= soft->base.options.reads) ||
-                     !mt_soft_pace(mt_soft_context_of(soft), w);
+                     (read && soft->reads >= soft->base.options.reads);
         if (waits) {
             return MT_OUT_BLOCKED;
         }

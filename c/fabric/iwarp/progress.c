@@ -270,8 +270,7 @@ bool mt_iwarp_progress(struct mt_soft_context *soft)
     return moved;
 }
 
-/* It waits for room in the socket, and not for an answer of the peer, or for the
- * time that the pace of the link gives it. */
+/* It waits for room in the socket, and not for an answer of the peer. */
 static bool mt_wants_out(const struct mt_iwarp_qp *qp)
 {
     return qp->out == NULL || qp->out->first != qp->out->count;

@@ -107,21 +107,11 @@ static void mt_ud_fill(const struct mt_iwarp_qp *qp,
                                .msg_iovlen = 1 + slices};
 }
 
-/* How many of the works that wait the link may take now, up to a batch. */
-static uint32_t mt_ud_ready(struct mt_iwarp_qp *qp)
+/* How many of the works that wait go next. */
+static uint32_t mt_ud_ready(const struct mt_iwarp_qp *qp)
 {
-    struct mt_soft_qp *soft = &qp->soft;
-    uint32_t n = 0;
-    while (n < MT_IWARP_UD_BATCH && soft->next + n != soft->tail) {
-        struct mt_soft_work *w = mt_soft_work_at(soft, soft->next + n);
-        if (w->stage == 0 &&
-            !mt_soft_pace(mt_soft_context_of(soft), w)) {
-            break;
-        }
-        w->stage = 1;
-        n++;
-    }
-    return n;
+    uint32_t n = qp->soft.tail - qp->soft.next;
+    return n < MT_IWARP_UD_BATCH ? n : MT_IWARP_UD_BATCH;
 }
 
 /* How many the socket took; 0: look at errno. */

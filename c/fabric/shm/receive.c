@@ -32,6 +32,13 @@ static enum mt_taken mt_broken(struct mt_shm_qp *qp, enum mt_status status)
     return MT_TAKEN_FAILED;
 }
 
+/* What no peer of this version sends. */
+static enum mt_taken mt_malformed(struct mt_shm_qp *qp)
+{
+    mt_shm_context_of(qp)->malformed++;
+    return mt_broken(qp, MT_EPEER);
+}
+
 /* A message that the receive is too short for: an error at either end
  * (InfiniBand 1.5, 9.9.3). */
 static enum mt_taken mt_too_long(struct mt_shm_qp *qp)
@@ -66,7 +73,7 @@ static enum mt_taken mt_take_part(struct mt_shm_qp *qp,
     bool first = (r->h.flags & MT_SHM_FIRST) != 0;
     const struct mt_soft_receive *next = mt_soft_receive_first(qp->soft.receives);
     if (first != !qp->receiving) {
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
     if (first && next == NULL) {
         return MT_TAKEN_WAITS;
@@ -81,7 +88,7 @@ static enum mt_taken mt_take_part(struct mt_shm_qp *qp,
         mt_soft_receive_drop(qp->soft.receives);
     }
     if (qp->received + r->h.bytes > qp->current.bytes) {
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
     mt_soft_scatter(qp->current.pieces, qp->current.piece_count, qp->received,
                     r->payload, r->h.bytes);
@@ -177,7 +184,7 @@ static enum mt_taken mt_take_send_pull(struct mt_shm_qp *qp,
         return MT_TAKEN_WAITS;
     }
     if (!mt_pieces_of(r, pieces)) {
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
     if (r->h.total > to->bytes) {
         return mt_too_long(qp);
@@ -252,7 +259,7 @@ static enum mt_taken mt_take_order(struct mt_shm_qp *qp,
         return MT_TAKEN_WAITS;
     }
     if (!mt_pieces_of(r, pieces) || r->h.total > UINT32_MAX) {
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
     struct mt_fabric_piece mine = {.bytes = (uint32_t)r->h.total};
     mine.address =
@@ -300,7 +307,7 @@ static enum mt_taken mt_take_data(struct mt_shm_qp *qp,
     bool known = index - soft->head < soft->next - soft->head &&
                  w->opcode == MT_FABRIC_READ && !w->done;
     if (!known || r->h.total > w->bytes || r->h.bytes > w->bytes - r->h.total) {
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
     mt_soft_scatter(w->pieces, w->piece_count, r->h.total, r->payload,
                     r->h.bytes);
@@ -334,7 +341,7 @@ static enum mt_taken mt_take_one(struct mt_shm_qp *qp,
     case MT_SHM_DATA:
         return mt_take_data(qp, r);
     default:
-        return mt_broken(qp, MT_EPEER);
+        return mt_malformed(qp);
     }
 }
 
@@ -355,7 +362,7 @@ static bool mt_take_from(struct mt_shm_qp *qp, struct mt_ring_reader *from)
         __atomic_signal_fence(__ATOMIC_SEQ_CST); /* it is not read again */
         if (size == 0 ||
             (in.h.kind != MT_SHM_REST && mt_ring_size(in.h.bytes) != size)) {
-            mt_broken(qp, MT_EPEER);
+            mt_malformed(qp);
             return false;
         }
         enum mt_taken taken = mt_take_one(qp, &in);

@@ -261,11 +261,10 @@ static enum mt_shm_step mt_begin(struct mt_shm_qp *qp, struct mt_soft_work *w)
 void mt_shm_push(struct mt_soft_qp *soft)
 {
     struct mt_shm_qp *qp = (struct mt_shm_qp *)soft;
-    struct mt_soft_context *context = mt_soft_context_of(soft);
     while (soft->next != soft->tail && soft->base.state == MT_FABRIC_QP_RTS) {
         struct mt_soft_work *w = mt_soft_work_at(soft, soft->next);
         bool waits = (w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0;
-        if (waits || !mt_soft_pace(context, w)) {
+        if (waits) {
             break;
         }
         enum mt_shm_step step = mt_begin(qp, w);
@@ -441,8 +440,7 @@ enum mt_status mt_shm_post_send(struct mt_fabric_qp *base,
 {
     struct mt_shm_qp *qp = (struct mt_shm_qp *)base;
     struct mt_soft_context *context = mt_soft_context_of(&qp->soft);
-    if (mt_likely(context->base.options.bits_per_second == 0 &&
-                  !context->has_engine)) {
+    if (mt_likely(!context->has_engine)) {
         mt_soft_lock(context);
         bool posted = mt_post_at_once(qp, work);
         mt_soft_unlock(context);

@@ -108,6 +108,12 @@ static void mt_shm_close(struct mt_fabric_context *base)
     if (context->wake_fd >= 0) {
         close(context->wake_fd);
     }
+    if (context->malformed > 0) {
+        mt_fabric_say(&context->soft.base.options,
+                      "%s: malformed messages %llu",
+                      context->soft.base.device.name,
+                      (unsigned long long)context->malformed);
+    }
     mt_shm_arena_destroy(&context->arena);
     free(context);
 }
@@ -583,6 +589,7 @@ static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
         mt_source_identity(context, source, &a.identity);
         a.offset = source->words[2];
         a.number = (uint32_t)source->words[3];
+        status = a.offset % MT_RING_LINE == 0 ? MT_OK : MT_EINVAL;
     } else {
         status = mt_address_parse(address, MT_FABRIC_UD, &a);
     }

@@ -122,10 +122,15 @@ static void mt_take_datagram(struct mt_shm_qp *qp,
 {
     struct mt_soft_receives *receives = qp->soft.receives;
     const struct mt_soft_receive *to = mt_soft_receive_first(receives);
-    uint32_t bytes = cell->bytes;
+    /* once: the peer may change it any time */
+    uint32_t bytes = __atomic_load_n(&cell->bytes, __ATOMIC_RELAXED);
+    if (bytes > MT_INBOX_PAYLOAD) {
+        mt_shm_context_of(qp)->malformed++;
+        return;
+    }
     /* without a receive, or with one too short, a datagram is lost; so is one
      * for a queue pair that had this memory before */
-    if (to == NULL || bytes > to->bytes || bytes > MT_INBOX_PAYLOAD ||
+    if (to == NULL || bytes > to->bytes ||
         cell->number != qp->soft.base.number) {
         return;
     }

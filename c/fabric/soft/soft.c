@@ -1,4 +1,4 @@
-/* soft.c: lock, engine thread, pacing and events of a software context. */
+/* soft.c: lock, engine thread and events of a software context. */
 #define _GNU_SOURCE 1
 #include "soft.h"
 
@@ -55,23 +55,6 @@ uint64_t mt_soft_now(void)
     return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
 
-bool mt_soft_pace(struct mt_soft_context *context, struct mt_soft_work *work)
-{
-    uint64_t rate = context->base.options.bits_per_second;
-    if (mt_likely(rate == 0) || work->paced) {
-        return true;
-    }
-    uint64_t now = mt_soft_now();
-    if (now < context->paced_until) {
-        mt_soft_doze(context);
-        return false;
-    }
-    context->paced_until =
-        now + (uint64_t)((double)work->bytes * 8e9 / (double)rate);
-    work->paced = true;
-    return true;
-}
-
 void mt_soft_doze(struct mt_soft_context *context)
 {
     bool armed = context->armed_count[MT_SOFT_ARMED] +
@@ -82,11 +65,8 @@ void mt_soft_doze(struct mt_soft_context *context)
     }
     uint64_t now = mt_soft_now();
     uint64_t at = now + MT_SOFT_TICK_MS * UINT64_C(1000000);
-    if (context->paced_until > now && context->paced_until < at) {
-        at = context->paced_until;
-    }
-    if (context->timer_at > now && context->timer_at <= at) {
-        return;
+    if (context->timer_at > now) {
+        return; /* it wakes soon enough */
     }
     const struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)(at / UINT64_C(1000000000)),

@@ -46,7 +46,6 @@ struct mt_soft_context {
     uint32_t event_head, event_tail;
     uint32_t events_lost; /* since the last that had room */
     int event_fd;         /* -1: nobody asked for it */
-    uint64_t paced_until; /* ns: the link is busy until then */
     int timer;            /* of all channels, -1: there are none */
     uint64_t timer_at;    /* ns: it wakes then, 0: not */
 };
@@ -65,7 +64,6 @@ struct mt_soft_work {
     uint16_t opcode;
     uint16_t piece_count;
     uint8_t stage;      /* for the provider; 0 when posted */
-    bool paced;         /* the link has taken it */
     bool done;          /* may be completed once it is the oldest */
     enum mt_status status;
     struct mt_fabric_piece pieces[MT_SOFT_PIECES];
@@ -180,11 +178,8 @@ void mt_soft_stop(struct mt_soft_context *context);
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t mt_soft_now(void);
 
-/* True if the link may take the work now, or has; it is busy with it then. */
-bool mt_soft_pace(struct mt_soft_context *context, struct mt_soft_work *work);
-
-/* Somebody may sleep from now on: the timer wakes it when the link is free, and
- * now and then. Under the lock. */
+/* Somebody may sleep from now on: the timer wakes it now and then. Under the
+ * lock. */
 void mt_soft_doze(struct mt_soft_context *context);
 
 void mt_soft_event(struct mt_soft_context *context,

@@ -135,7 +135,6 @@ static void mt_work_fill(struct mt_soft_work *w,
     w->opcode = (uint16_t)work->opcode;
     w->piece_count = (uint16_t)work->piece_count;
     w->stage = 0;
-    w->paced = false;
     w->done = false;
     w->status = MT_OK;
     if ((work->flags & MT_FABRIC_INLINE) != 0) {

@@ -4,8 +4,8 @@
  * the last line counts. Status 0 if none failed.
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
- * operations=N queue_pairs=N (1,000 unless told) rate=BITS_PER_SECOND limit=MS;
- * copies=2: as on a system that lets no process read the memory of another.
+ * operations=N queue_pairs=N (1,000 unless told) limit=MS; copies=2: as on a
+ * system that lets no process read the memory of another.
  *
  * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
  * both are started with the same tests, on one host or on two. */
@@ -37,6 +37,7 @@ static const struct group {
     {tests_life, ANYWHERE},      {tests_meeting, ONE_HOST},
     {tests_stress, ONE_HOST},    {tests_stopped, ONE_HOST},
     {tests_apart, IF_NAMED},     {tests_links, IF_NAMED},
+    {tests_faults, IF_NAMED},
 };
 
 /* A process for one side; other: the end of the wire that is not its own. */
@@ -212,8 +213,6 @@ static bool option(struct setting *s, const char *word)
         s->options.threads = number != 0;
     } else if (strncmp(word, "faults", n) == 0) {
         s->options.faults = value;
-    } else if (strncmp(word, "rate", n) == 0) {
-        s->options.bits_per_second = number;
     } else if (strncmp(word, "seed", n) == 0) {
         s->seed = number;
     } else if (strncmp(word, "operations", n) == 0) {

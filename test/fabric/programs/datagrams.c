@@ -2,11 +2,6 @@
  * credited to another. */
 #include "harness.h"
 
-static const char *needs_ud(const struct mt_fabric_caps *caps)
-{
-    return (caps->transports & MT_FABRIC_UD) != 0 ? "" : "UD";
-}
-
 static struct mt_fabric_ah *ud_connect(struct side *s)
 {
     struct mt_fabric_qp_options options = ud_options(s);

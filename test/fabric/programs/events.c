@@ -5,30 +5,6 @@
 
 #include "harness.h"
 
-static const char *needs_events(const struct mt_fabric_caps *caps)
-{
-    return caps->events ? "" : "completion channels";
-}
-
-/* Sleeps on the channel until a queue has fired, NULL: not in that time. */
-static struct mt_fabric_cq *sleep_on(struct side *s, int ms)
-{
-    uint64_t until = now_ms() + (uint64_t)ms;
-    for (;;) {
-        struct mt_fabric_cq *cq;
-        if (mt_fabric_channel_take(s->channel, &cq) == MT_OK) {
-            return cq;
-        }
-        uint64_t now = now_ms();
-        struct pollfd fd = {.fd = mt_fabric_channel_fd(s->channel),
-                            .events = POLLIN};
-        /* who was not woken does not look */
-        if (now >= until || poll(&fd, 1, (int)(until - now)) == 0) {
-            return NULL;
-        }
-    }
-}
-
 static void send_word(struct side *s, struct mt_fabric_mr *mr, uint32_t flags)
 {
     struct mt_fabric_piece p = piece(mr, 0, 8);
@@ -412,46 +388,6 @@ static void cq_overrun(struct side *s)
     side_close(s);
 }
 
-/* On a slow link, whoever posted sleeps until each message is through, and is
- * woken for what the link is only then free for. */
-static void paced_asleep(struct side *s)
-{
-    enum { N = 12, BYTES = 4000 };
-    struct setting slow = *s->setting;
-    slow.options.bits_per_second = 2000000;
-    s->setting = &slow;
-    side_open(s, true);
-    side_connect(s);
-    struct mt_fabric_mr *mr = registered(s, BYTES);
-    for (uint64_t i = 0; i < N; i++) {
-        post_receive(s, s->qp, i, piece(mr, 0, BYTES));
-    }
-    meet(s);
-    struct mt_fabric_piece p = piece(mr, 0, BYTES);
-    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
-        struct mt_fabric_send work = {.id = i,
-                                      .opcode = MT_FABRIC_SEND,
-                                      .flags = MT_FABRIC_SIGNALED,
-                                      .piece_count = 1,
-                                      .pieces = &p};
-        post(s, s->qp, &work);
-    }
-    for (uint64_t i = 0; i < N; i++) {
-        struct mt_fabric_cq *cq = s->rank == 0 ? s->send_cq : s->receive_cq;
-        struct mt_fabric_completion c;
-        OK(mt_fabric_cq_arm(cq, false));
-        while (!took(cq, &c)) {
-            CHECK(sleep_on(s, (int)s->setting->limit_ms) == cq);
-            OK(mt_fabric_cq_arm(cq, false));
-        }
-        EQ(c.status, MT_OK);
-        EQ(c.id, i);
-    }
-    meet(s);
-    release(mr);
-    side_close(s);
-}
-
 const struct test tests_events[] = {
     {"event for the next completion", next_event, needs_events},
     {"event for a solicited completion", solicited, needs_events},
@@ -460,7 +396,6 @@ const struct test tests_events[] = {
     {"event behind a full queue", behind_full, needs_flag},
     {"many events at once", many_fire, needs_events},
     {"completion queue overrun", cq_overrun, NULL},
-    {"asleep on a slow link", paced_asleep, needs_events},
     {NULL, NULL, NULL},
 };
 

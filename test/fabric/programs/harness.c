@@ -395,6 +395,36 @@ void quiet(struct side *s, struct mt_fabric_cq *cq, unsigned ms)
     }
 }
 
+struct mt_fabric_cq *sleep_on(struct side *s, int ms)
+{
+    uint64_t until = now_ms() + (uint64_t)ms;
+    for (;;) {
+        struct mt_fabric_cq *cq;
+        if (mt_fabric_channel_take(s->channel, &cq) == MT_OK) {
+            return cq;
+        }
+        uint64_t now = now_ms();
+        struct pollfd fd = {.fd = mt_fabric_channel_fd(s->channel),
+                            .events = POLLIN};
+        /* who was not woken does not look */
+        if (now >= until || poll(&fd, 1, (int)(until - now)) == 0) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- capabilities ---- */
+
+const char *needs_events(const struct mt_fabric_caps *caps)
+{
+    return caps->events ? "" : "completion channels";
+}
+
+const char *needs_ud(const struct mt_fabric_caps *caps)
+{
+    return (caps->transports & MT_FABRIC_UD) != 0 ? "" : "UD";
+}
+
 uint64_t random_next(uint64_t *state)
 {
     *state ^= *state >> 12;

@@ -49,8 +49,8 @@ extern const struct test tests_messages[], tests_onesided[], tests_events[],
 /* both sides on one host: they meet at its own address, or look at what the two
  * hold together */
 extern const struct test tests_meeting[], tests_stress[], tests_stopped[];
-/* they need a hand from outside, or a namespace of their own */
-extern const struct test tests_apart[], tests_links[];
+/* they need a hand from outside, a namespace of their own, or a fault script */
+extern const struct test tests_apart[], tests_links[], tests_faults[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \
@@ -145,6 +145,13 @@ struct mt_fabric_completion next(struct side *s, struct mt_fabric_cq *cq);
 struct mt_fabric_completion next_ok(struct side *s, struct mt_fabric_cq *cq);
 /* Drives the provider for a while and demands that nothing completes. */
 void quiet(struct side *s, struct mt_fabric_cq *cq, unsigned ms);
+
+/* Sleeps on the channel until a queue has fired, NULL: not in that time. */
+struct mt_fabric_cq *sleep_on(struct side *s, int ms);
+
+/* For struct test. */
+const char *needs_events(const struct mt_fabric_caps *caps);
+const char *needs_ud(const struct mt_fabric_caps *caps);
 
 /* xorshift64*: Vigna 2016. */
 uint64_t random_next(uint64_t *state);

@@ -461,11 +461,6 @@ static void senders_killed(struct side *s)
     side_close(s);
 }
 
-static const char *needs_ud(const struct mt_fabric_caps *caps)
-{
-    return (caps->transports & MT_FABRIC_UD) != 0 ? "" : "UD";
-}
-
 const struct test tests_stress[] = {
     {"many queue pairs", many, needs_many},
     {"many queue pairs and the peer killed", many_killed, needs_many},

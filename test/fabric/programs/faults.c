@@ -1,0 +1,375 @@
+/* faults.c: what a fault script does, and that a named error or the right result
+ * comes of it in bounded time. Each test is run with the script of its name
+ * (testdata/). */
+#include "harness.h"
+
+enum { BYTES = 64, RECEIVES = 64 };
+
+static struct mt_fabric_send send_of(uint64_t id, const struct mt_fabric_piece *p)
+{
+    return (struct mt_fabric_send){.id = id,
+                                   .opcode = MT_FABRIC_SEND,
+                                   .flags = MT_FABRIC_SIGNALED,
+                                   .piece_count = 1,
+                                   .pieces = p};
+}
+
+/* ---- corrupt ---- */
+
+static size_t bytes_changed(const void *memory, uint64_t seed)
+{
+    uint8_t right[BYTES];
+    size_t n = 0;
+    fill(right, BYTES, seed);
+    for (size_t i = 0; i < BYTES; i++) {
+        n += right[i] != ((const uint8_t *)memory)[i];
+    }
+    return n;
+}
+
+/* The change is made before the device sees the bytes: what arrives is called
+ * right, is as long as it was, and has one byte wrong, or none. */
+static void corrupted(struct side *s)
+{
+    enum { N = 60 };
+    struct mt_fabric_address mine = {0}, theirs;
+    struct mt_fabric_ah *ah;
+    side_open(s, false);
+    struct mt_fabric_qp_options options = ud_options(s);
+    OK(mt_fabric_qp_create(s->pd, &options, &s->qp));
+    OK(mt_fabric_qp_connect(s->qp, NULL));
+    OK(mt_fabric_qp_address(s->qp, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
+    size_t head = s->caps->ud_headroom, wrong = 0;
+    struct mt_fabric_mr *out = registered(s, BYTES);
+    struct mt_fabric_mr *in = registered(s, head + BYTES);
+    for (uint64_t i = 0; i < N; i++) {
+        post_receive(s, s->qp, i, piece(in, 0, head + BYTES));
+        fill(out->address, BYTES, i);
+        meet(s);
+        struct mt_fabric_piece p = piece(out, 0, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        work.ah = ah;
+        post(s, s->qp, &work);
+        next_ok(s, s->send_cq);
+        CHECK(filled(out->address, BYTES, i)); /* what is sent is a copy */
+        EQ(next_ok(s, s->receive_cq).bytes, head + BYTES);
+        size_t changed = bytes_changed((char *)in->address + head, i);
+        CHECK(changed <= 1);
+        wrong += changed;
+        meet(s);
+    }
+    CHECK(wrong > 0 && wrong < N);
+    OK(mt_fabric_ah_destroy(ah));
+    release(out);
+    release(in);
+    side_close(s);
+}
+
+/* ---- break ---- */
+
+/* Sends until the queue pair breaks, which it does while the peer has receives;
+ * returns how many went. */
+static uint64_t send_until_broken(struct side *s, const struct mt_fabric_mr *mr)
+{
+    for (uint64_t sent = 0;; sent++) {
+        struct mt_fabric_piece p = piece(mr, 0, BYTES);
+        struct mt_fabric_send work = send_of(sent, &p);
+        CHECK(sent < RECEIVES);
+        fill(mr->address, BYTES, sent);
+        post(s, s->qp, &work);
+        struct mt_fabric_completion c = next(s, s->send_cq);
+        EQ(c.id, sent);
+        if (c.status != MT_OK) {
+            EQ(c.status, MT_EFLUSHED);
+            EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
+            return sent;
+        }
+        moved();
+    }
+}
+
+/* Takes what comes until the connection is over; returns how many came. */
+static uint64_t receive_until_broken(struct side *s,
+                                     const struct mt_fabric_mr *mr)
+{
+    uint64_t came = 0;
+    for (uint64_t i = 0; i < RECEIVES; i++) {
+        struct mt_fabric_completion c = next(s, s->receive_cq);
+        EQ(c.id, i);
+        if (c.status == MT_OK) {
+            EQ(came, i);
+            EQ(c.bytes, BYTES);
+            CHECK(filled((char *)mr->address + i * BYTES, BYTES, i));
+            came++;
+        } else {
+            CHECK(c.status == MT_EFLUSHED || c.status == MT_EPEER);
+        }
+    }
+    EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
+    return came;
+}
+
+/* A queue pair that breaks says so at either end, and works again when it was
+ * reset. */
+static void broken(struct side *s)
+{
+    enum { LIVES = 5 };
+    uint64_t all = 0;
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, RECEIVES * BYTES);
+    for (int life = 0; life < LIVES; life++) {
+        uint64_t mine, theirs;
+        for (uint64_t i = 0; i < RECEIVES && s->rank == 1; i++) {
+            post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+        }
+        meet(s);
+        mine = s->rank == 0 ? send_until_broken(s, mr)
+                            : receive_until_broken(s, mr);
+        struct mt_fabric_event event;
+        while (mt_fabric_event_take(s->context, &event) != MT_OK) {
+            mt_fabric_poll(s->send_cq, NULL, 0);
+            waiting(s);
+        }
+        EQ(event.kind, MT_FABRIC_EVENT_QP_FATAL);
+        EQ(event.qp, mt_fabric_qp_number(s->qp));
+        swap(s, &mine, &theirs, sizeof(mine));
+        EQ(mine, theirs);
+        all += mine;
+        OK(mt_fabric_qp_reset(s->qp));
+        struct mt_fabric_address here = {0}, there;
+        OK(mt_fabric_qp_address(s->qp, &here));
+        swap(s, &here, &there, sizeof(here));
+        OK(mt_fabric_qp_connect(s->qp, &there));
+    }
+    CHECK(all > 0);
+    release(mr);
+    side_close(s);
+}
+
+/* ---- die ---- */
+
+/* Rank 1 is killed by its own script in the middle of what it sends. */
+static void died(struct side *s)
+{
+    enum { POSTINGS = 50 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, RECEIVES * BYTES);
+    for (uint64_t i = 0; i < RECEIVES && s->rank == 0; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+    }
+    meet(s);
+    for (uint64_t i = 0; s->rank == 1; i++) {
+        struct mt_fabric_piece p = piece(mr, 0, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        if (i == POSTINGS) {
+            FAIL("alive after %d postings", POSTINGS);
+        }
+        fill(mr->address, BYTES, i);
+        post(s, s->qp, &work);
+        next_ok(s, s->send_cq);
+    }
+    uint64_t came = receive_until_broken(s, mr);
+    CHECK(came < POSTINGS);
+    OK(mt_fabric_qp_destroy(s->qp));
+    release(mr);
+}
+
+/* ---- register ---- */
+
+/* A registration that fails says MT_ENOMEM and leaves nothing behind; tried
+ * again, it works. */
+static void unregistered(struct side *s)
+{
+    enum {
+        N = 30,
+        ACCESS = MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE |
+                 MT_FABRIC_REMOTE_READ
+    };
+    static uint8_t memory[N][BYTES];
+    struct mt_fabric_mr *mrs[N];
+    uint32_t refused = 0;
+    side_open(s, false);
+    side_connect(s);
+    for (uint64_t i = 0; i < N; i++) {
+        enum mt_status status;
+        while ((status = i % 2 == 0
+                             ? mt_fabric_mr_register(s->pd, memory[i], BYTES,
+                                                     ACCESS, &mrs[i])
+                             : mt_fabric_mr_allocate(s->pd, BYTES, ACCESS,
+                                                     &mrs[i])) != MT_OK) {
+            EQ(status, MT_ENOMEM);
+            CHECK(++refused < 1000);
+        }
+    }
+    CHECK(refused > 0);
+    for (uint64_t i = 0; i < N; i++) {
+        struct mt_fabric_piece p = piece(mrs[i], 0, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        if (s->rank == 1) {
+            post_receive(s, s->qp, i, p);
+        }
+        meet(s);
+        if (s->rank == 0) {
+            fill(mrs[i]->address, BYTES, i);
+            post(s, s->qp, &work);
+            next_ok(s, s->send_cq);
+        } else {
+            EQ(next_ok(s, s->receive_cq).bytes, BYTES);
+            CHECK(filled(mrs[i]->address, BYTES, i));
+        }
+        meet(s);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        OK(mt_fabric_mr_destroy(mrs[i]));
+    }
+    side_close(s); /* the domain goes: no region is left in it */
+}
+
+/* ---- event ---- */
+
+/* Who sleeps no longer than a while, and then arms and looks again, gets all
+ * completions, whether their events were lost or not. */
+static void eventless(struct side *s)
+{
+    enum { N = 24, WHILE_MS = 20 };
+    uint32_t events = 0, looks = 0;
+    side_open(s, true);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, BYTES);
+    for (uint64_t i = 0; i < N; i++) {
+        struct mt_fabric_piece p = piece(mr, 0, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        struct mt_fabric_completion c;
+        if (s->rank == 1) {
+            post_receive(s, s->qp, i, p);
+            OK(mt_fabric_cq_arm(s->receive_cq, false));
+        }
+        meet(s);
+        if (s->rank == 0) {
+            fill(mr->address, BYTES, i);
+            post(s, s->qp, &work);
+            next_ok(s, s->send_cq);
+            meet(s);
+            continue;
+        }
+        for (bool came = false; !came;) {
+            bool event = sleep_on(s, WHILE_MS) != NULL;
+            events += event;
+            looks += !event;
+            OK(mt_fabric_cq_arm(s->receive_cq, false));
+            came = took(s->receive_cq, &c);
+            waiting(s);
+        }
+        EQ(c.id, i);
+        CHECK(filled(mr->address, BYTES, i));
+        meet(s);
+    }
+    CHECK(s->rank == 0 || (events > 0 && looks > 0));
+    release(mr);
+    side_close(s);
+}
+
+/* ---- rate ---- */
+
+/* On a slow link, whoever posted sleeps until each message is through, and is
+ * woken for what the link is only then free for; nothing is through sooner than
+ * the link can carry it. */
+static void paced(struct side *s)
+{
+    enum { N = 12, SIZE = 4000, BITS_PER_MS = 2000 };
+    side_open(s, true);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, SIZE);
+    for (uint64_t i = 0; i < N; i++) {
+        post_receive(s, s->qp, i, piece(mr, 0, SIZE));
+    }
+    meet(s);
+    uint64_t began = now_ms();
+    struct mt_fabric_piece p = piece(mr, 0, SIZE);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        struct mt_fabric_send work = send_of(i, &p);
+        post(s, s->qp, &work);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        struct mt_fabric_cq *cq = s->rank == 0 ? s->send_cq : s->receive_cq;
+        struct mt_fabric_completion c;
+        OK(mt_fabric_cq_arm(cq, false));
+        while (!took(cq, &c)) {
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) == cq);
+            OK(mt_fabric_cq_arm(cq, false));
+        }
+        EQ(c.status, MT_OK);
+        EQ(c.id, i);
+        CHECK(s->rank == 1 || /* began within a millisecond */
+              now_ms() - began + 1 >= (i + 1) * SIZE * 8 / BITS_PER_MS);
+    }
+    meet(s);
+    release(mr);
+    side_close(s);
+}
+
+/* ---- starve ---- */
+
+/* Completions of receives come late, all of them and in order. Who posts receives
+ * only for those that completed lets a sender without credits wait. */
+static void starved(struct side *s)
+{
+    enum { POLLS = 300, FEW = 4, N = 40 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, N * BYTES);
+    uint64_t receives =
+        s->rank == 1 && s->caps->waits_for_receive ? FEW : N;
+    for (uint64_t i = 0; i < receives && s->rank == 1; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+    }
+    meet(s);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        struct mt_fabric_piece p = piece(mr, i * BYTES, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        fill(p.address, BYTES, i);
+        post(s, s->qp, &work);
+    }
+    uint64_t polls = 0, spans = 0;
+    for (uint64_t i = 0; i < N && s->rank == 1; i++) {
+        struct mt_fabric_completion c;
+        uint64_t before = polls;
+        while (!took(s->receive_cq, &c)) {
+            polls++;
+            waiting(s);
+        }
+        spans += polls - before >= POLLS;
+        EQ(c.status, MT_OK);
+        EQ(c.id, i);
+        CHECK(filled((char *)mr->address + i * BYTES, BYTES, i));
+        if (receives < N) {
+            post_receive(s, s->qp, receives, piece(mr, receives * BYTES, BYTES));
+            receives++;
+        }
+    }
+    CHECK(s->rank == 0 || spans > 0);
+    /* few receives and a span for those that were there: they ran out */
+    CHECK(s->rank == 0 || !s->caps->waits_for_receive ||
+          spans >= N / FEW);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        EQ(next_ok(s, s->send_cq).id, i);
+    }
+    meet(s);
+    release(mr);
+    side_close(s);
+}
+
+const struct test tests_faults[] = {
+    {"fault corrupt", corrupted, needs_ud},
+    {"fault break", broken, NULL},
+    {"fault die", died, NULL},
+    {"fault register", unregistered, NULL},
+    {"fault event", eventless, needs_events},
+    {"fault rate", paced, needs_events},
+    {"fault starve", starved, NULL},
+    {NULL, NULL, NULL},
+};
