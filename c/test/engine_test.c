@@ -252,7 +252,7 @@ static void cancelling(struct mt_engine_context *c)
 }
 
 /* Sends that wait for credits can be taken back; the others arrive. */
-static void cancelling_stalled(struct mt_engine_context *c)
+static void cancelling_stalled(struct mt_engine_context *c, bool thread)
 {
     enum { N = 2000 };
     static struct mt_engine_request sends[N];
@@ -270,9 +270,7 @@ static void cancelling_stalled(struct mt_engine_context *c)
             fix_wait(&sends[i]);
             taken += sends[i].cancelled;
         }
-        /* the thread of rank 1 may have taken all, but they are too many for
-         * its naps */
-        CHECK(taken > 0);
+        CHECK(taken > 0 || thread); /* rank 1's may have taken all */
         for (int i = 0; i < N; i++) {
             fix_wait(&sends[i]);
         }
@@ -528,7 +526,7 @@ static void run_rules(void *argument)
     truncation(c);
     synchronous(c);
     cancelling(c);
-    cancelling_stalled(c);
+    cancelling_stalled(c, o.thread);
     probing(c);
     contexts(c);
     layouts(c);

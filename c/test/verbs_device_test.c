@@ -1,4 +1,4 @@
-/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/verbs/device.c c/fabric/verbs/verbs.c c/fabric/verbs/qp.c c/fabric/verbs/work.c c/fabric/verbs/source.c c/fabric/verbs/ports.c */
+/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/?*.c c/fabric/verbs/device.c c/fabric/verbs/verbs.c c/fabric/verbs/qp.c c/fabric/verbs/work.c c/fabric/verbs/source.c c/fabric/verbs/ports.c */
 /* verbs_device_test.c: the provider of verbs over a device that is made up here in
  * place of libibverbs: what Soft-RoCE never tells (a device or a queue that
  * fails), each error a completion can have, and several threads at once. */
