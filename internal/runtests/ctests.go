@@ -17,6 +17,9 @@ import (
 // cLimit bounds one C test; none needs more than a few seconds.
 const cLimit = 3 * time.Minute
 
+// slow tests are named with their time, for whoever wants the whole to be faster.
+const slow = 5 * time.Second
+
 // sanitizers of the C tests: how each is asked for, and the compiler to use.
 var sanitizers = []struct {
 	name, cc string
@@ -136,6 +139,7 @@ func buildAndRun(t *tally, name, dir, cc string, flags, files []string) {
 		t.fail(name)
 		return
 	}
+	begin := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), cLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, exe)
@@ -148,6 +152,9 @@ func buildAndRun(t *tally, name, dir, cc string, flags, files []string) {
 		fmt.Printf("%s: %v\n%s", name, err, out)
 		t.fail(name)
 		return
+	}
+	if took := time.Since(begin); took > slow {
+		fmt.Printf("ok   %s %.0f s\n", name, took.Seconds())
 	}
 	t.pass()
 }

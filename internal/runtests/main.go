@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // tally counts the results of all groups.
@@ -44,7 +45,9 @@ func main() {
 	for _, g := range groups {
 		if *only == "" || *only == g.name {
 			fmt.Printf("== %s\n", g.name)
+			begin := time.Now()
 			g.run(t)
+			fmt.Printf("== %s took %.0f s\n", g.name, time.Since(begin).Seconds())
 			ran = true
 		}
 	}
@@ -134,6 +137,7 @@ func conformance(t *tally) {
 // event is a line of go test -json.
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // s
 }
 
 // readEvents counts the tests without subtests and shows what failed ones said.
@@ -161,7 +165,7 @@ func readEvents(r io.Reader, t *tally) {
 			output[key].WriteString(e.Output)
 		case "pass":
 			if e.Test == "" {
-				fmt.Printf("ok   %s\n", e.Package)
+				fmt.Printf("ok   %s %.0f s\n", e.Package, e.Elapsed)
 			} else if !parents[key] {
 				t.pass()
 			}
