@@ -150,8 +150,10 @@ static int pair_nonblocking(struct mt_act_pair *pair, bool replace,
 #define MT_PAIR(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf,        \
                 recvcount, recvtype, source, recvtag)                        \
     {                                                                        \
-        .out = {(void *)(sendbuf), sendcount, sendtype, dest, sendtag},      \
-        .in = {recvbuf, recvcount, recvtype, source, recvtag},               \
+        .out = {(void *)(sendbuf), sendcount, sendtype, dest, sendtag,       \
+                MT_ACT_CALL_SENDRECV},                                       \
+        .in = {recvbuf, recvcount, recvtype, source, recvtag,                \
+               MT_ACT_CALL_SENDRECV},                                        \
     }
 
 /* What the last argument must be. */

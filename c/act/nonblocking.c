@@ -53,11 +53,16 @@ static bool begin(enum mt_act_kind kind, enum mt_engine_mode mode,
     return true;
 }
 
-MT_ACT_REQUESTS(begin, Isend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(begin, Irsend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(begin, Issend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
-MT_ACT_REQUESTS(begin, Ibsend, const, MT_ACT_CALL_ISEND, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(begin, Irecv, , MT_ACT_CALL_IRECV, MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Isend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND,
+                MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Irsend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND,
+                MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Issend, const, MT_ACT_CALL_ISEND, MT_ACT_SEND,
+                MT_ENGINE_SYNCHRONOUS)
+MT_ACT_REQUESTS(begin, Ibsend, const, MT_ACT_CALL_ISEND, MT_ACT_BUFFERED,
+                MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(begin, Irecv, , MT_ACT_CALL_IRECV, MT_ACT_RECEIVE,
+                MT_ENGINE_STANDARD)
 
 void mt_act_nonblocking_functions(struct mt_act_functions *functions)
 {

@@ -28,11 +28,16 @@ static bool prepare(enum mt_act_kind kind, enum mt_engine_mode mode,
     return true;
 }
 
-MT_ACT_REQUESTS(prepare, Send_init, const, MT_ACT_CALL_PERSISTENT, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(prepare, Rsend_init, const, MT_ACT_CALL_PERSISTENT, MT_ACT_SEND, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(prepare, Ssend_init, const, MT_ACT_CALL_PERSISTENT, MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
-MT_ACT_REQUESTS(prepare, Bsend_init, const, MT_ACT_CALL_PERSISTENT, MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
-MT_ACT_REQUESTS(prepare, Recv_init, , MT_ACT_CALL_IRECV, MT_ACT_RECEIVE, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Send_init, const, MT_ACT_CALL_PERSISTENT, MT_ACT_SEND,
+                MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Rsend_init, const, MT_ACT_CALL_PERSISTENT,
+                MT_ACT_SEND, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Ssend_init, const, MT_ACT_CALL_PERSISTENT,
+                MT_ACT_SEND, MT_ENGINE_SYNCHRONOUS)
+MT_ACT_REQUESTS(prepare, Bsend_init, const, MT_ACT_CALL_PERSISTENT,
+                MT_ACT_BUFFERED, MT_ENGINE_STANDARD)
+MT_ACT_REQUESTS(prepare, Recv_init, , MT_ACT_CALL_IRECV, MT_ACT_RECEIVE,
+                MT_ENGINE_STANDARD)
 
 static int Start(MT_Request *handle)
 {

@@ -11,7 +11,13 @@
 #include "place.h"
 
 static const char *const mt_calls[MT_ACT_CALLS] = {
-    "send", "isend", "persistent", "sendrecv", "recv", "irecv"};
+    [MT_ACT_CALL_SEND] = "send",
+    [MT_ACT_CALL_ISEND] = "isend",
+    [MT_ACT_CALL_PERSISTENT] = "persistent",
+    [MT_ACT_CALL_SENDRECV] = "sendrecv",
+    [MT_ACT_CALL_RECV] = "recv",
+    [MT_ACT_CALL_IRECV] = "irecv",
+};
 
 /* ---- reading ---- */
 
@@ -44,7 +50,7 @@ static void rule_read(const char *text, uint32_t i, struct mt_act_rule *r)
 {
     size_t length;
     const char *value = rule_value(text, i, "operation", &length);
-    for (unsigned call = 0; call < MT_ACT_CALLS; call++) {
+    for (unsigned call = MT_ACT_CALL_SEND; call < MT_ACT_CALLS; call++) {
         bool asks = value == NULL ||
                     mt_act_policy_has(value, length, mt_calls[call]);
         r->calls |= asks ? 1U << call : 0;

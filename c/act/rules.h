@@ -8,9 +8,9 @@
 
 enum { MT_ACT_RULES = 32 }; /* policy.MostRules */
 
-/* The conditions' operations. */
+/* The conditions' operations. None is 0, which is what was not said. */
 enum mt_act_call {
-    MT_ACT_CALL_SEND,
+    MT_ACT_CALL_SEND = 1,
     MT_ACT_CALL_ISEND,
     MT_ACT_CALL_PERSISTENT,
     MT_ACT_CALL_SENDRECV,

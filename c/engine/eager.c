@@ -292,8 +292,8 @@ void mt_eager_open(struct mt_engine *engine)
     if (e == NULL) {
         return;
     }
-    if (!mt_reuse_open(&e->reuse, o->terms.reuse_from, o->speculation, MT_REUSE_ROOM,
-                       MT_REUSE_ROWS)) {
+    if (!mt_reuse_open(&e->reuse, o->terms.reuse_from, o->speculation,
+                       MT_REUSE_ROOM, MT_REUSE_ROWS)) {
         free(e);
         return;
     }

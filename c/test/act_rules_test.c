@@ -184,14 +184,14 @@ struct twin {
     int where;
 };
 
-static const char *const calls[] = {"send",     "isend", "persistent",
-                                    "sendrecv", "recv",  "irecv"};
+static const char *const calls[] = {"",         "send", "isend", "persistent",
+                                    "sendrecv", "recv", "irecv"};
 static const char *const ways[] = {"read", "write", "receiver"};
 static const char *const wheres[] = {"", "same-node", "other-node"};
 
 static struct twin draw_rule(unsigned i, char *text, size_t size)
 {
-    struct twin t = {.call = half() ? -1 : (int)draw(MT_ACT_CALLS),
+    struct twin t = {.call = half() ? -1 : 1 + (int)draw(MT_ACT_CALLS - 1),
                      .eager = half() ? -1 : (int)draw(2),
                      .rendezvous = half() ? -1 : (int)draw(3),
                      .communicator = half() ? NULL : half() ? "a" : "b",
@@ -245,7 +245,7 @@ static void random_rules(void)
         const char *communicator = half() ? "a" : half() ? "b" : "";
         struct mt_act_asked asked = {
             .rules = mt_act_rules_of(rules, communicator, 2),
-            .call = (enum mt_act_call)draw(MT_ACT_CALLS),
+            .call = (enum mt_act_call)(1 + draw(MT_ACT_CALLS - 1)),
             .peer = (enum mt_act_where)draw(3),
             .bytes = draw(16)};
         struct mt_engine_terms want = base;
@@ -295,7 +295,7 @@ static void *ask_all(void *argument)
     uint64_t site = here_a(), limits = 0;
     for (unsigned i = 0; i < 2000; i++) {
         struct mt_act_asked asked = {.rules = i % 16,
-                                     .call = (enum mt_act_call)(i % 6),
+                                     .call = (enum mt_act_call)(1 + i % 6),
                                      .peer = (enum mt_act_where)(i % 3),
                                      .bytes = i * 7 % 5000,
                                      .site = i % 2 == 0 ? site : 0};

@@ -46,6 +46,17 @@ static void persistent(int bytes, int times)
     MPI_Request_free(&request);
 }
 
+/* Both ranks have something to send. */
+static void exchange(int bytes, int times)
+{
+    static char other[1 << 20];
+    for (int i = 0; i < times; i++) {
+        MPI_Sendrecv(buffer, bytes, MPI_BYTE, 1 - rank, 1, other, bytes,
+                     MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm bulk;
@@ -64,6 +75,7 @@ int main(int argc, char **argv)
     }
     plain(32768, MPI_COMM_WORLD, 32);
     persistent(32768, 64);
+    exchange(32768, 128);
     MPI_Comm_free(&bulk);
     MPI_Finalize();
     return 0;
