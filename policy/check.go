@@ -27,8 +27,15 @@ func (e *Effective) check() Problems {
 	for i := range e.Rules {
 		out = append(out, e.checkRule(i)...)
 	}
+	if len(e.Rules) > MostRules {
+		r := &e.Rules[MostRules]
+		out = append(out, r.layer.problem(r.path, fmt.Sprintf("ranks follow %d rules at most: state at the top level what most messages want", MostRules)))
+	}
 	return out
 }
+
+// MostRules is how many rules a policy may have (MT_ACT_RULES of c/act/rules.h).
+const MostRules = 32
 
 const reuseOverDatagrams = "eager=reuse needs transport=rc, because a datagram that is sent again would carry what the buffer holds by then: with transport=ud-first allow both, [\"copy\", \"reuse\"] (eager=auto), and peers with a connection get it"
 
@@ -61,6 +68,11 @@ func (e *Effective) checkRule(i int) Problems {
 	if e.overDatagrams(r.Use["eager"]) {
 		tell(".use.eager", "%s", reuseOverDatagrams)
 	}
+	for _, site := range strings.Split(r.When["site"], "+") {
+		if isLine(site) {
+			tell(".when.site", "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
+		}
+	}
 	limit := e.Number("eager_limit")
 	if own, ok := r.Use["eager_limit"]; ok {
 		if limit, _ = rangeOf(own + ".."); limit > e.Number("ring")/2 {
@@ -88,6 +100,12 @@ func (e *Effective) checkRule(i int) Problems {
 		tell("", "never applies: %s of %s matches all that this one matches and states the same settings", e.Rules[j].path, e.Rules[j].layer.Source)
 	}
 	return out
+}
+
+// isLine tells whether a pattern is of the form FILE:LINE. Names of C++ have two
+// colons.
+func isLine(pattern string) bool {
+	return strings.Contains(strings.ReplaceAll(pattern, "::", ""), ":")
 }
 
 // limitInRules tells whether another rule may set the eager limit for messages

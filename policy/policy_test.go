@@ -2,7 +2,9 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -151,7 +153,7 @@ func TestPrecedence(t *testing.T) {
 
 func TestJSONAgain(t *testing.T) {
 	text := `{"schema":1,"mode":"act","device":["a*","b"],"eager":"copy","rules":[
-		{"name":"halo","when":{"operation":["isend","send"],"communicator":"MPI_*","communicator_size":"2..","size":"1K..64K","peer":"same-node","site":["halo.c:*","exchange"]},
+		{"name":"halo","when":{"operation":["isend","send"],"communicator":"MPI_*","communicator_size":"2..","size":"1K..64K","peer":"same-node","site":["libhalo.so?0x*","exchange"]},
 		 "use":{"rendezvous":["read","write"],"reuse_from":512}}]}`
 	e := resolve(t, parse(t, "test", text))
 	again := resolve(t, parse(t, "again", string(e.JSON())))
@@ -268,6 +270,24 @@ func resolveFuzzed(t *testing.T, l *Layer) {
 	for _, line := range strings.Split(strings.TrimSuffix(e.Lines(), "\n"), "\n") {
 		if name, _, ok := strings.Cut(line, "="); !ok || !regexp.MustCompile(`^[a-z0-9_.]+$`).MatchString(name) {
 			t.Fatalf("line %q", line)
+		}
+	}
+}
+
+// The C side has room for as many rules as are allowed.
+func TestMostRules(t *testing.T) {
+	text, err := os.ReadFile("../c/act/rules.h")
+	if err != nil || !strings.Contains(string(text), fmt.Sprintf("MT_ACT_RULES = %d ", MostRules)) {
+		t.Errorf("c/act/rules.h does not state MT_ACT_RULES = %d: %v", MostRules, err)
+	}
+	for n, want := range map[int]string{MostRules: "", MostRules + 1: fmt.Sprintf("rules[%d]: ranks follow %d rules at most", MostRules, MostRules)} {
+		var rules []string
+		for i := range n {
+			rules = append(rules, fmt.Sprintf(`{"when": {"size": "%d..%d"}, "use": {"rendezvous": "read"}}`, 10*i, 10*i+5))
+		}
+		_, err := Resolve(parse(t, "test", `{"schema": 1, "rules": [`+strings.Join(rules, ", ")+`]}`))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d rules: %v, want %q", n, err, want)
 		}
 	}
 }

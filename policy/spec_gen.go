@@ -32,5 +32,5 @@ var conditions = []Word{
 	{Name: "communicator_size", Short: "communicator-size", Type: "range", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "processes of the communicator"},
 	{Name: "size", Short: "size", Type: "range", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "payload in bytes; of a receive, of its buffer"},
 	{Name: "peer", Short: "peer", Type: "enum", Values: []string{"same-node", "other-node"}, Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the other process is; of a receive from any source it is not known"},
-	{Name: "site", Short: "site", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the call stands: function (as the symbol table has it, which the program's file must have), or MODULE+0xOFFSET; FILE:LINE is known to `policy explain` only"},
+	{Name: "site", Short: "site", Type: "names", Values: []string(nil), Min: 0, Max: 0, Auto: false, Default: "", PerMessage: true, Doc: "where the call stands: the function, as the symbol table of the program's file has it, or MODULE?0xOFFSET with ? for the sign +"},
 }

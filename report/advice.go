@@ -26,7 +26,7 @@ func (r *Report) AdviceInput() advise.Input {
 		if !ok {
 			i = len(in.Sites)
 			index[key] = i
-			in.Sites = append(in.Sites, advise.Site{Function: s.Function.Name, Place: r.location(s), Waiting: waiting[key]})
+			in.Sites = append(in.Sites, advise.Site{Function: s.Function.Name, Place: r.location(s), Names: r.ruleNames(s), Waiting: waiting[key]})
 		}
 		addAdvice(&in.Sites[i], s)
 	}

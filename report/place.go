@@ -88,6 +88,23 @@ func (r *Report) location(s *Site) string {
 	return fmt.Sprintf("%s+%#x", path.Base(s.Module), s.Offset)
 }
 
+// ruleNames are those that a rank knows a site by (c/act/place.c): its symbol
+// table has no inlined functions.
+func (r *Report) ruleNames(s *Site) []string {
+	r.resolve(s)
+	var names []string
+	if function := s.Symbol; function != "" {
+		if n := len(s.Inlined); n > 0 {
+			function = s.Inlined[n-1]
+		}
+		names = append(names, function)
+	}
+	if s.Module != "" {
+		names = append(names, fmt.Sprintf("%s+%#x", path.Base(s.Module), s.Offset))
+	}
+	return names
+}
+
 // symbol is the function around a site, with that it was inlined into.
 func (r *Report) symbol(s *Site) string {
 	r.resolve(s)

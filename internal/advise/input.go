@@ -29,8 +29,9 @@ type Input struct {
 
 // Site is one call site.
 type Site struct {
-	Function  string // name in MPI
-	Place     string // for people: "heat.c:91"
+	Function  string   // name in MPI
+	Place     string   // for people: "heat.c:91"
+	Names     []string // by which rules of a policy name it: "exchange", "heat+0x1234"
 	Calls     uint64
 	Peerless  uint64 // of them, those with MPI_PROC_NULL for a peer
 	Bytes     uint64 // payload of all calls

@@ -143,7 +143,7 @@ func explain(s *advise.Site, reuse []reusetrack.Prediction, c *Calibration, p *p
 		in.ExposedNS = lm
 	}
 	in.Uses = uses(reuse, bytes)
-	m := &policy.Message{Operation: op, Bytes: int64(bytes), Sites: []string{s.Place, s.Function}}
+	m := &policy.Message{Operation: op, Bytes: int64(bytes), Sites: s.Names}
 	limit, setting := p.Choose("eager_limit", m), "eager"
 	if bytes > number(limit.Text) {
 		setting = "rendezvous"

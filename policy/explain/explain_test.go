@@ -50,15 +50,15 @@ func job() *advise.Input {
 			{Path: "send", From: 8, To: 16, Accesses: 10, Buffers: 1, MeanBytes: 8},
 		},
 		Sites: []advise.Site{
-			{Function: "MPI_Isend", Place: "hidden.c:1", Calls: 1000, Requests: 1000, Bytes: 5_000_000, RequestNS: 9_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Isend", Place: "hidden.c:1", Names: []string{"heat+0x10"}, Calls: 1000, Requests: 1000, Bytes: 5_000_000, RequestNS: 9_000_000, BlockedNS: 1_000_000},
 			{Function: "MPI_Send_c", Place: "exposed.c:2", Calls: 1000, Bytes: 5_000_000},
 			{Function: "MPI_Send", Place: "rare.c:3", Calls: 300, Bytes: 300 * 600},
 			{Function: "MPI_Send", Place: "unknown.c:4", Calls: 10, Bytes: 10 * 9000},
 			{Function: "MPI_Send", Place: "edge.c:4", Calls: 200, Peerless: 100, Bytes: 100 * 5000},
 			{Function: "MPI_Send", Place: "tiny.c:5", Calls: 10, Bytes: 80},
-			{Function: "MPI_Isend", Place: "big.c:6", Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
-			{Function: "MPI_Send", Place: "big.c:7", Calls: 10, Bytes: 10 << 20},
-			{Function: "MPI_Irecv", Place: "big.c:8", Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Isend", Place: "big.c:6", Names: []string{"solve", "heat+0x66"}, Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Send", Place: "big.c:7", Names: []string{"solve", "heat+0x67"}, Calls: 10, Bytes: 10 << 20},
+			{Function: "MPI_Irecv", Place: "big.c:8", Names: []string{"solve", "heat+0x68"}, Calls: 10, Requests: 10, Bytes: 10 << 20, RequestNS: 3_000_000, BlockedNS: 1_000_000},
 			{Function: "MPI_Recv", Place: "small.c:9", Calls: 10, Bytes: 10000},
 			{Function: "MPI_Bcast", Place: "none.c:10", Calls: 10, Bytes: 10000},
 			{Function: "MPI_Start", Place: "none.c:11", Calls: 7, Bytes: 10000},
@@ -71,9 +71,9 @@ func TestText(t *testing.T) {
 	for name, layers := range map[string][]string{
 		"auto.txt": {"auto"},
 		"rules.txt": {`{"schema": 1, "speculation": 100, "rules": [
-			{"name": "big", "when": {"site": "big.c:*", "operation": "isend"}, "use": {"rendezvous": ["write", "read"]}},
+			{"name": "big", "when": {"site": "solve*", "operation": "isend"}, "use": {"rendezvous": ["write", "read"]}},
 			{"name": "near", "when": {"peer": "same-node"}, "use": {"eager": "copy"}},
-			{"name": "hidden", "when": {"site": "hidden.c:*"}, "use": {"eager": "copy"}}]}`},
+			{"name": "hidden", "when": {"site": "heat?0x10"}, "use": {"eager": "copy"}}]}`},
 	} {
 		var out bytes.Buffer
 		if err := Explain(job(), node(), effective(t, layers...)).WriteText(&out); err != nil {
