@@ -30,7 +30,7 @@ bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m
 }
 
 /* What the rules of the policy say of a message. */
-static MT_COLD const struct mt_engine_terms *
+static const struct mt_engine_terms *
 terms_of(const struct mt_act_comm *comm, const struct mt_act_message *m,
          uint64_t bytes)
 {

@@ -44,8 +44,8 @@ for i in $(seq 600); do [ -S $SOCKET ] && break; sleep 0.1; done
 // what is stale there is data that nobody sent.
 func TestCache(t *testing.T) {
 	program, mpitrace := buildCache(t)
-	// One processor: on two of an emulator the kernel of the guest has locked up
-	// while the helper started or ended, each waiting for the other.
+	// One processor: with two, emulated, the kernel of the guest has locked up while
+	// the helper started or ended, on both; why is not known.
 	g := Boot(t, Options{CPUs: 1})
 	cycles, ways := 60, []string{"malloc", "dontneed", "raw-munmap"}
 	if *long {
