@@ -101,9 +101,11 @@ func BootPair(t testing.TB, o Options) [2]*Guest {
 		go func() {
 			defer both.Done()
 			if !o.listen {
-				waitFor(o.joined)
+				errs[i] = awaitListener(o.joined, time.Now().Add(bootLimit), nil)
 			}
-			guests[i], errs[i] = start(t, p, o)
+			if errs[i] == nil {
+				guests[i], errs[i] = start(t, p, o)
+			}
 		}()
 	}
 	both.Wait()
@@ -122,13 +124,28 @@ func prepare(t testing.TB) preparation {
 	return p
 }
 
-// waitFor waits for a file, as long as a guest may take to start.
-func waitFor(path string) {
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
+// awaitListener waits until qemu listens at a socket. Its file is there a little
+// earlier, which is why the kernel's list is asked: column 4 has the flag
+// __SO_ACCEPTCON of listeners (Linux, net/unix/af_unix.c).
+func awaitListener(path string, until time.Time, ended <-chan struct{}) error {
+	for time.Now().Before(until) {
+		list, err := os.ReadFile("/proc/net/unix")
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(list)) {
+			columns := strings.Fields(line)
+			if len(columns) == 8 && columns[7] == path && columns[3] == "00010000" {
+				return nil
+			}
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("qemu ended before it listened at %s", path)
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
+	return fmt.Errorf("nobody listens at %s", path)
 }
 
 // virtualizes reports whether this machine's processor can run guests itself.
@@ -282,8 +299,11 @@ func (g *Guest) arguments(k *kernel, o Options) []string {
 
 // await waits for the guest's first word.
 func (g *Guest) await(until time.Time) error {
-	waitFor(filepath.Join(g.dir, "port"))
-	conn, err := net.Dial("unix", filepath.Join(g.dir, "port"))
+	port := filepath.Join(g.dir, "port")
+	if err := awaitListener(port, until, g.ended); err != nil {
+		return err
+	}
+	conn, err := net.Dial("unix", port)
 	if err != nil {
 		return err
 	}

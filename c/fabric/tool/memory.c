@@ -1,19 +1,22 @@
-/* memory.c: memory for each further peer, RC against UD, as the kernel counts
+/* memory.c: memory for each added peer, RC against UD, as the kernel counts
  * it (Rashti 2010, 6.4 and 6.6.2 counted pages of the job in /proc).
  *
  * Rank 1 stands for n peers: with RC it has n queue pairs, and rank 0 as many;
  * with UD it has n, and rank 0 has one with n addresses. Each peer exchanges a
  * message with rank 0, so that everything that is made at first use is there.
- * Counted at rank 0: private pages, files in memory that this process owns, and
- * memory of sockets (of the whole network namespace). */
+ * Counted at rank 0: private pages, files in memory and memory of an RDMA device
+ * that this process has mapped, and what its sockets hold once nothing is on its
+ * way. */
 #include "tool.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/sock_diag.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,37 +42,84 @@ static double number_after(const char *path, const char *key)
     return value;
 }
 
-/* Blocks of files in memory that this process has open, in KiB. */
-static double memory_files(void)
+/* Queues that a verbs device shares with this process, in KiB: mapped memory of
+ * the kernel, which counts nowhere else. */
+static double mapped_of_devices(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    char line[512];
     double kib = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        unsigned long from, to;
+        if (strstr(line, "/dev/infiniband/") != NULL &&
+            sscanf(line, "%lx-%lx", &from, &to) == 2) {
+            kib += (double)(to - from) / 1024;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return kib;
+}
+
+/* What the descriptors of this process hold, in bytes: blocks of files in memory,
+ * and data in sockets, as the kernel charges them for it. Pages that a socket
+ * keeps for data to come (SK_MEMINFO_FWD_ALLOC) come and go, and are left out. */
+struct held {
+    double files, sockets;
+};
+
+static struct held held_now(void)
+{
+    struct held held = {0, 0};
+    DIR *dir = opendir("/proc/self/fd");
     struct dirent *entry;
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         char target[64] = "";
         struct stat info;
+        uint32_t of[SK_MEMINFO_VARS];
+        socklen_t length = sizeof(of);
+        int fd = atoi(entry->d_name);
         ssize_t n =
             readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
         if (n > 0 && strncmp(target, "/memfd:", 7) == 0 &&
-            fstat(atoi(entry->d_name), &info) == 0) {
-            kib += (double)info.st_blocks / 2;
+            fstat(fd, &info) == 0) {
+            held.files += 512 * (double)info.st_blocks;
+        } else if (n > 0 && strncmp(target, "socket:", 7) == 0 &&
+                   getsockopt(fd, SOL_SOCKET, SO_MEMINFO, of, &length) == 0) {
+            held.sockets += (double)of[SK_MEMINFO_RMEM_ALLOC] +
+                            of[SK_MEMINFO_WMEM_QUEUED] +
+                            of[SK_MEMINFO_OPTMEM] + of[SK_MEMINFO_BACKLOG];
         }
     }
     if (dir != NULL) {
         closedir(dir);
     }
-    return kib;
+    return held;
+}
+
+/* The least that was held within a tenth of a second: by then what is on its way
+ * has arrived, and is acknowledged (Linux delays that by 40 ms). */
+static struct held held_at_rest(void)
+{
+    struct held least = held_now();
+    for (int i = 0; i < 10 && least.sockets > 0; i++) {
+        usleep(10000);
+        struct held held = held_now();
+        least = held.sockets < least.sockets ? held : least;
+    }
+    return least;
 }
 
 static struct usage usage_now(void)
 {
     struct usage u;
+    struct held held = held_at_rest();
     malloc_trim(0);
     u.private_kib = number_after("/proc/self/status", "RssAnon:") +
                     number_after("/proc/self/status", "VmPTE:");
-    u.shared_kib = memory_files();
-    /* pages of 4 KiB, of TCP and of UDP */
-    u.sockets_kib = 4 * number_after("/proc/net/sockstat", " mem ");
+    u.shared_kib = held.files / 1024 + mapped_of_devices();
+    u.sockets_kib = held.sockets / 1024;
     return u;
 }
 
@@ -207,7 +257,7 @@ void tool_memory(struct tool *t)
         {"private_kib", "private KiB", 1},
         {"shared_kib", "shared KiB", 1},
         {"sockets_kib", "sockets KiB", 1},
-        {"kib_per_further_peer", "KiB/further peer", 3},
+        {"kib_per_added_peer", "KiB/added peer", 3},
         {NULL, NULL, 0}};
     static struct mt_fabric_qp *qps[2][MOST];
     static struct mt_fabric_ah *ahs[MOST];
@@ -223,7 +273,7 @@ void tool_memory(struct tool *t)
         if (ud != 0 && (rail->caps->transports & MT_FABRIC_UD) == 0) {
             break;
         }
-        /* half of the peers are there before the further ones are counted */
+        /* half of the peers are there before the added ones are counted */
         for (int step = 1; step <= 2; step++) {
             uint32_t to = most / 2 * (uint32_t)step;
             if (ud != 0) {
@@ -261,7 +311,7 @@ void tool_memory(struct tool *t)
     tool_memory_close(&m);
     tool_table_end(t);
     if (t->rank == 0 && !t->o.json && each[0] > 0) {
-        printf("UD takes %.3f of RC for each further peer\n",
+        printf("UD takes %.3f of RC for each added peer\n",
                each[1] / each[0]);
     }
 }

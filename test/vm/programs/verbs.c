@@ -1,7 +1,7 @@
 /* verbs.c NAME: what only the verbs provider has, on Soft-RoCE: how devices are
  * listed, what is said where a right or a limit is missing, events of ports, two
- * rails at once, a peer with a smaller MTU, a link that goes down under traffic,
- * and memory for each peer. Root, in a guest with rxe0 and rxe1. */
+ * rails at once, a peer with a smaller MTU and a link that goes down under
+ * traffic. Root, in a guest with rxe0 and rxe1. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -372,82 +372,6 @@ static void cut(void)
     end_close(&e);
 }
 
-/* ---- memory for each further peer: UD against RC ---- */
-
-/* KiB: private pages, and queues that the device shares with the process. */
-static double used_kib(void)
-{
-    char line[512];
-    double kib = 0;
-    FILE *status = fopen("/proc/self/status", "re");
-    FILE *maps = fopen("/proc/self/maps", "re");
-    CHECK(status != NULL && maps != NULL);
-    while (fgets(line, sizeof(line), status) != NULL) {
-        unsigned long long value;
-        if (sscanf(line, "RssAnon: %llu", &value) == 1 ||
-            sscanf(line, "VmPTE: %llu", &value) == 1) {
-            kib += (double)value;
-        }
-    }
-    while (fgets(line, sizeof(line), maps) != NULL) {
-        unsigned long long from, to;
-        if (strstr(line, "/dev/infiniband/") != NULL &&
-            sscanf(line, "%llx-%llx", &from, &to) == 2) {
-            kib += (double)(to - from) / 1024;
-        }
-    }
-    fclose(status);
-    fclose(maps);
-    return kib;
-}
-
-enum { PEERS_RC = 128, PEERS_UD = 4096 };
-
-/* One more: a queue pair, connected to another, or an address of one. */
-static void peer_add(struct end *e, bool datagrams, unsigned i)
-{
-    static struct mt_fabric_qp *first;
-    struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
-                                     .send_cq = e->cq,
-                                     .receive_cq = e->cq,
-                                     .send_depth = 16,
-                                     .receive_depth = 16,
-                                     .pieces = 1,
-                                     .port = 1};
-    struct mt_fabric_address address;
-    struct mt_fabric_qp *qp;
-    struct mt_fabric_ah *ah;
-    if (datagrams) {
-        CHECK(mt_fabric_qp_address(e->qp, &address) == MT_OK);
-        CHECK(mt_fabric_ah_create(e->pd, &address, &ah) == MT_OK);
-        return;
-    }
-    CHECK(mt_fabric_qp_create(e->pd, &o, &qp) == MT_OK);
-    first = i == 0 ? qp : first;
-    CHECK(mt_fabric_qp_address(first, &address) == MT_OK);
-    CHECK(mt_fabric_qp_connect(qp, &address) == MT_OK);
-}
-
-static double each_kib(struct end *e, bool datagrams)
-{
-    unsigned peers = datagrams ? PEERS_UD : PEERS_RC;
-    double half = 0;
-    for (unsigned i = 0; i < peers; i++) {
-        half = i == peers / 2 ? used_kib() : half;
-        peer_add(e, datagrams, i);
-    }
-    return (used_kib() - half) / (peers / 2);
-}
-
-/* Whatever was made goes with the process. */
-static void memory(void)
-{
-    struct end e = end_of("rxe0");
-    double ud = each_kib(&e, true), rc = each_kib(&e, false);
-    printf("KiB for each further peer: RC %.2f, UD %.2f\n", rc, ud);
-    CHECK(ud > 0 && rc > 1 && ud < rc / 10);
-}
-
 int main(int argc, char **argv)
 {
     static const struct {
@@ -456,14 +380,13 @@ int main(int argc, char **argv)
     } tests[] = {{"devices", devices}, {"permission", permission},
                  {"limit", limit},     {"port", port},
                  {"rails", rails},     {"mtu", mtu},
-                 {"cut", cut},         {"memory", memory}};
+                 {"cut", cut}};
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {
             tests[i].run();
             return 0;
         }
     }
-    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails|mtu|cut|"
-                    "memory\n");
+    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails|mtu|cut\n");
     return 2;
 }
