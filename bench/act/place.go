@@ -33,19 +33,16 @@ var (
 	pacedOne = place{name: "two hosts, 1 Gbit/s, both on one core", between: true, rate: "1gbit", cpus: []string{"0", "0"}}
 )
 
-// fast is a rate that no link here reaches.
-const fast = "1000gbit"
-
 // enter makes the hosts what a place wants.
 func (b *bench) enter(p place) error {
 	if !p.between {
 		return nil
 	}
-	rate := p.rate
-	if rate == "" {
-		rate = fast
+	link := b.hosts.Unpace
+	if p.rate != "" {
+		link = func() error { return b.hosts.Pace(p.rate) }
 	}
-	return errors.Join(b.hosts.Pin(p.cpus...), b.hosts.Pace(rate))
+	return errors.Join(b.hosts.Pin(p.cpus...), link())
 }
 
 // launcher are the words that start a rank on each core or host, without their

@@ -163,24 +163,24 @@ func (h *Hosts) AddNetwork() error {
 }
 
 // Pace has each host send no faster, over each of its interfaces, than a rate as
-// tc writes it: 1gbit.
+// tc writes it: 1gbit. The burst takes the largest segment that TCP hands down whole
+// (64 KiB and headers): a shorter one has the kernel cut it into packets with a timer
+// each, at the cost of the sender's processor, which a network card would do itself.
 func (h *Hosts) Pace(rate string) error {
-	for i := range h.Names {
-		for k := range h.nets {
-			if err := command(h.On(i, "tc", "qdisc", "replace", "dev", fmt.Sprintf("eth%d", k), "root", "tbf",
-				"rate", rate, "burst", "32kb", "latency", "50ms")...); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return h.queue("tbf", "rate", rate, "burst", "80kb", "latency", "50ms")
 }
 
-// Unpace takes back what Pace did.
+// Unpace takes back what Pace did, if it did anything.
 func (h *Hosts) Unpace() error {
+	return h.queue("noqueue")
+}
+
+// queue gives each interface of each host a queueing discipline.
+func (h *Hosts) queue(discipline ...string) error {
 	for i := range h.Names {
 		for k := range h.nets {
-			if err := command(h.On(i, "tc", "qdisc", "del", "dev", fmt.Sprintf("eth%d", k), "root")...); err != nil {
+			words := append([]string{"tc", "qdisc", "replace", "dev", fmt.Sprintf("eth%d", k), "root"}, discipline...)
+			if err := command(h.On(i, words...)...); err != nil {
 				return err
 			}
 		}
