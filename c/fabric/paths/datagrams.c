@@ -239,7 +239,8 @@ enum mt_status mt_datagrams_reserve(const struct mt_datagrams *d,
     if (d->broken || p->ended) {
         return MT_EPEER;
     }
-    if (p->queued >= d->o.window_bytes ||
+    /* no more for one peer than are left for the others */
+    if (p->queued >= d->o.window_bytes || p->slots > d->free_count ||
         d->free_count < d->most + MT_ACK_SLOTS) {
         return MT_EAGAIN;
     }

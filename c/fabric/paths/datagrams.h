@@ -17,6 +17,10 @@
  * window in bytes for each peer, small against that buffer, halves it when
  * something was lost and lets it grow again.
  *
+ * The packets that are kept are of one pool. No peer holds more of it than is free
+ * (Choudhury and Hahne 1998, dynamic thresholds), so that those who are silent leave
+ * some to the others.
+ *
  * That a datagram arrives as it was sent is the provider's business, which has a
  * checksum. What arrives is not trusted otherwise. */
 #ifndef MPITRACE_FABRIC_PATHS_DATAGRAMS_H
