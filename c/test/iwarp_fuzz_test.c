@@ -2,9 +2,10 @@
 /* Bytes of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
  * it a million that begin as right ones. The first byte chooses: frames in a
  * buffer of exactly their size, so that a sanitizer sees any read beyond it;
- * frames through a socket, in parts; datagrams through a socket. Nothing may
- * crash, and nothing outside the memory that the queue pair was given may
- * change. */
+ * frames through a socket, in parts; datagrams through a socket, and where their
+ * answers go; what a connection begins with, from either side. Nothing may crash,
+ * and nothing outside the memory that the queue pair was given may change. A
+ * connection is made with whom it was meant for, and with nobody else. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,7 +15,15 @@
 #include "../fabric/iwarp/iwarp.h"
 #include "check.h"
 
-enum { ROOM = 1 << 16, GUARD = 4096, MOST = 40000, RECEIVES = 8 };
+enum {
+    ROOM = 1 << 16,
+    GUARD = 4096,
+    MOST = 40000,
+    RECEIVES = 8,
+    /* request or reply: RFC 5044, 7.1.1, and private data (stream.c) */
+    START = MT_MPA_START + 48,
+    PEER = 9, /* number of the peer's queue pair */
+};
 
 static struct mt_fabric_context *context;
 static struct mt_fabric_pd *pd;
@@ -22,8 +31,12 @@ static struct mt_fabric_cq *cq;
 static struct mt_fabric_mr *mr;
 static uint8_t *memory; /* guard, room, guard */
 static struct mt_iwarp_qp *rc, *ud;
+/* Waits for a request, for a reply, to be told whom to connect to. */
+static struct mt_iwarp_qp *awaited, *asked, *idle;
+static const uint8_t peer_key[MT_IWARP_KEY] = "sixteen bytes ..";
 static int ends[2] = {-1, -1}; /* of the connection of rc */
 static int sender;
+static uint8_t sender_key[4]; /* as its last datagram says */
 static struct sockaddr_storage target;
 static socklen_t target_bytes;
 
@@ -56,9 +69,23 @@ static struct mt_iwarp_qp *make(enum mt_fabric_transport transport)
                                      .receive_depth = RECEIVES,
                                      .pieces = 2,
                                      .reads = transport == MT_FABRIC_RC ? 4 : 0,
-                                     .port = 1};
+                                     .port = 1,
+                                     .timeout_ms = 3600000};
     CHECK_EQ(mt_fabric_qp_create(pd, &o, &qp), MT_OK);
     return (struct mt_iwarp_qp *)qp;
+}
+
+/* The peer's number and key, at an address below ours: so it connects to us. */
+static void await(struct mt_iwarp_qp *qp, uint32_t number, const uint8_t *key)
+{
+    struct mt_iwarp_address a = ((struct mt_iwarp_context *)context)->self;
+    struct mt_fabric_address address;
+    memset(a.ip + sizeof(a.ip) - 1, 0, 1);
+    a.transport = MT_FABRIC_RC;
+    a.number = number;
+    memcpy(a.key, key, sizeof(a.key));
+    mt_address_write(&a, &address);
+    CHECK_EQ(mt_fabric_qp_connect(&qp->soft.base, &address), MT_OK);
 }
 
 /* A connected queue pair without a peer: its socket is ours. One READ waits for
@@ -99,6 +126,10 @@ static void start(void)
                                    &mr),
              MT_OK);
     rc = make(MT_FABRIC_RC);
+    awaited = make(MT_FABRIC_RC);
+    asked = make(MT_FABRIC_RC);
+    idle = make(MT_FABRIC_RC);
+    await(awaited, PEER, peer_key);
     ud = make(MT_FABRIC_UD);
     plug();
     CHECK_EQ(mt_fabric_qp_connect(&ud->soft.base, NULL), MT_OK);
@@ -109,11 +140,30 @@ static void start(void)
     sender = socket(target.ss_family, SOCK_DGRAM, 0);
 }
 
+/* Who sent a datagram gets one, with the key that it gave. */
+static void answer(const struct mt_fabric_source *source)
+{
+    struct mt_fabric_piece p = piece_at(0, 8);
+    struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                  .piece_count = 1,
+                                  .pieces = &p};
+    uint8_t came[MT_IWARP_UD_HEAD + 8];
+    CHECK_EQ(mt_fabric_ah_create_source(pd, source, &work.ah), MT_OK);
+    CHECK_EQ(mt_fabric_post_send(&ud->soft.base, &work), MT_OK);
+    CHECK_EQ(recv(sender, came, sizeof(came), MSG_DONTWAIT), sizeof(came));
+    CHECK(memcmp(came + 20, sender_key, sizeof(sender_key)) == 0);
+    CHECK_EQ(mt_fabric_ah_destroy(work.ah), MT_OK);
+}
+
 static void drain(void)
 {
-    struct mt_fabric_completion c[16];
+    struct mt_fabric_completion c;
     uint8_t scrap[4096];
-    while (mt_fabric_poll(cq, c, 16) > 0) {
+    while (mt_fabric_poll(cq, &c, 1) > 0) {
+        if (c.qp == ud->soft.base.number && c.opcode == MT_FABRIC_RECEIVE &&
+            c.status == MT_OK) {
+            answer(&c.source);
+        }
     }
     while (recv(ends[1], scrap, sizeof(scrap), MSG_DONTWAIT) > 0) {
     }
@@ -163,8 +213,16 @@ static void feed_stream(const uint8_t *data, size_t size)
 
 static void feed_datagram(const uint8_t *data, size_t size)
 {
+    uint8_t scrap[MT_IWARP_UD_HEAD];
+    while (recv(sender, scrap, sizeof(scrap), MSG_DONTWAIT) >= 0) {
+        /* error messages for what was too long before */
+    }
+    if (size >= MT_IWARP_UD_HEAD) {
+        memcpy(sender_key, data + 24, sizeof(sender_key));
+    }
     sendto(sender, data, size, 0, (struct sockaddr *)&target, target_bytes);
     mt_iwarp_ud_in(ud);
+    drain();
     if (ud->soft.base.state == MT_FABRIC_QP_ERROR) {
         CHECK_EQ(mt_fabric_qp_reset(&ud->soft.base), MT_OK);
         CHECK_EQ(mt_fabric_qp_connect(&ud->soft.base, NULL), MT_OK);
@@ -175,6 +233,207 @@ static void feed_datagram(const uint8_t *data, size_t size)
     receives(ud);
 }
 
+/* A source that no datagram had: a handle for it names what it says. */
+static void feed_source(const uint8_t *data, size_t size)
+{
+    struct mt_fabric_source source = {{0}};
+    struct mt_fabric_ah *ah = NULL;
+    memcpy(&source, data, size < sizeof(source) ? size : sizeof(source));
+    uint16_t port = (uint16_t)source.words[2];
+    bool right = port != 0 && (uint8_t)(source.words[3] >> 32) == 4;
+    enum mt_status status = mt_fabric_ah_create_source(pd, &source, &ah);
+    CHECK_EQ(status, right ? MT_OK : MT_EINVAL);
+    if (status == MT_OK) {
+        const struct mt_iwarp_ah *made = (const struct mt_iwarp_ah *)ah;
+        struct sockaddr_in to;
+        memcpy(&to, &made->to, sizeof(to));
+        CHECK_EQ(made->to_bytes, sizeof(to));
+        CHECK_EQ(to.sin_family, AF_INET);
+        CHECK_EQ(ntohs(to.sin_port), port);
+        CHECK(memcmp(&to.sin_addr, (uint8_t *)source.words + 12, 4) == 0);
+        CHECK_EQ(mt_get32(made->key), (uint32_t)source.words[3]);
+        CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
+    }
+}
+
+/* ---- what a connection begins with ---- */
+
+/* The peer's request or reply to a queue pair. */
+static void write_start(uint8_t *at, const char *key,
+                        const struct mt_iwarp_qp *to)
+{
+    memset(at, 0, START);
+    memcpy(at, key, MT_MPA_KEY);
+    at[16] = MT_MPA_CRCS;
+    at[17] = MT_MPA_REVISION;
+    mt_put16(at + 18, START - MT_MPA_START);
+    memcpy(at + 20, "iwp", 4);
+    mt_put32(at + 24, MT_IWARP_VERSION);
+    mt_put32(at + 28, PEER);
+    mt_put32(at + 32, to->soft.base.number);
+    memcpy(at + 36, peer_key, MT_IWARP_KEY);
+    memcpy(at + 52, to->key, MT_IWARP_KEY);
+}
+
+/* All of it but flags that nobody has a meaning for. */
+static bool is_start(const uint8_t *data, size_t size, const char *key,
+                     const struct mt_iwarp_qp *to)
+{
+    uint8_t right[START];
+    write_start(right, key, to);
+    return size >= START && memcmp(data, right, 16) == 0 &&
+           (data[16] & (MT_MPA_MARKERS | MT_MPA_CRCS | MT_MPA_REJECT)) ==
+               MT_MPA_CRCS &&
+           memcmp(data + 17, right + 17, START - 17) == 0;
+}
+
+/* In parts, to whoever listens as long as it does. */
+static void send_parts(int fd, const uint8_t *data, size_t size,
+                       bool (*hear)(void))
+{
+    for (size_t at = 0, n; at < size; at += n) {
+        n = 1 + data[at] % 64u;
+        n = n < size - at ? n : size - at;
+        if (send(fd, data + at, n, MSG_NOSIGNAL | MSG_DONTWAIT) <= 0 ||
+            !hear()) {
+            return;
+        }
+    }
+}
+
+static void again(struct mt_iwarp_qp *qp)
+{
+    CHECK_EQ(mt_fabric_qp_reset(&qp->soft.base), MT_OK);
+}
+
+static bool hear_guest(void)
+{
+    struct mt_iwarp_context *c = (struct mt_iwarp_context *)context;
+    if (c->guests != NULL) {
+        mt_iwarp_guest_hear(c, c->guests);
+    }
+    return c->guests != NULL;
+}
+
+/* As mt_iwarp_accept. */
+static void invite(int fd)
+{
+    struct mt_iwarp_context *c = (struct mt_iwarp_context *)context;
+    struct mt_iwarp_guest *guest = calloc(1, sizeof(*guest));
+    *guest = (struct mt_iwarp_guest){.watch = {MT_WATCH_GUEST},
+                                     .fd = fd,
+                                     .deadline_ns = UINT64_MAX};
+    c->guests = guest;
+    c->guest_count++;
+    CHECK_EQ(mt_iwarp_watch(c, fd, &guest->watch), MT_OK);
+}
+
+/* One that a queue pair without a peer may want: when it is told so, it does. */
+static void park(const struct mt_iwarp_guest *guest)
+{
+    uint8_t request[START];
+    memcpy(request, guest->request, START);
+    CHECK_EQ(guest->number, idle->soft.base.number);
+    CHECK_EQ(mt_get32(request + 32), idle->soft.base.number);
+    CHECK(memcmp(request + 52, idle->key, MT_IWARP_KEY) == 0);
+    await(idle, mt_get32(request + 28), request + 36);
+    CHECK_EQ(idle->link, MT_LINK_OPEN);
+    again(idle);
+}
+
+static bool feed_request(const uint8_t *data, size_t size)
+{
+    struct mt_iwarp_context *c = (struct mt_iwarp_context *)context;
+    bool right = is_start(data, size, MT_MPA_REQUEST, awaited), parked = false;
+    uint64_t refused = c->refused;
+    int s[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                     s) == 0);
+    invite(s[0]);
+    send_parts(s[1], data, size, hear_guest);
+    CHECK_EQ(awaited->link, right ? MT_LINK_OPEN : MT_LINK_AWAITED);
+    if (c->guests != NULL && c->guests->parked) {
+        parked = true;
+        park(c->guests);
+    }
+    shutdown(s[1], SHUT_WR);
+    hear_guest(); /* it says no more */
+    CHECK(c->guests == NULL);
+    CHECK_EQ(c->refused, refused + (!right && !parked));
+    if (right) {
+        uint8_t reply[START];
+        CHECK_EQ(recv(s[1], reply, START, MSG_DONTWAIT), START);
+        CHECK(memcmp(reply, MT_MPA_REPLY, MT_MPA_KEY) == 0);
+        CHECK_EQ(reply[16], MT_MPA_CRCS);
+        CHECK(memcmp(reply + 36, awaited->key, MT_IWARP_KEY) == 0);
+        again(awaited);
+        await(awaited, PEER, peer_key);
+    }
+    close(s[1]);
+    return right;
+}
+
+static bool hear_reply(void)
+{
+    mt_iwarp_stream_step(asked);
+    return asked->link == MT_LINK_ASKED;
+}
+
+static bool feed_reply(const uint8_t *data, size_t size)
+{
+    struct mt_iwarp_context *c = (struct mt_iwarp_context *)context;
+    bool right = is_start(data, size, MT_MPA_REPLY, asked);
+    int s[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                     s) == 0);
+    asked->fd = s[0];
+    asked->link = MT_LINK_ASKED; /* as if it had connected, and asked */
+    c->connecting++;
+    asked->deadline_ns = UINT64_MAX;
+    asked->remote.number = PEER;
+    memcpy(asked->remote.key, peer_key, MT_IWARP_KEY);
+    asked->soft.base.state = MT_FABRIC_QP_RTS;
+    mt_iwarp_live_add(c, asked);
+    send_parts(s[1], data, size, hear_reply);
+    shutdown(s[1], SHUT_WR);
+    hear_reply(); /* there comes no more */
+    CHECK_EQ(asked->link, right ? MT_LINK_OPEN : MT_LINK_NONE);
+    CHECK_EQ(asked->soft.base.state,
+             right ? MT_FABRIC_QP_RTS : MT_FABRIC_QP_ERROR);
+    again(asked);
+    close(s[1]);
+    return right;
+}
+
+/* Behind one that was wrong, the right one is heard as ever. */
+static void feed_start(const uint8_t *data, size_t size, bool request)
+{
+    uint8_t start[START];
+    bool right =
+        request ? feed_request(data, size) : feed_reply(data, size);
+    if (!right && request) {
+        write_start(start, MT_MPA_REQUEST, awaited);
+        CHECK(feed_request(start, START));
+    } else if (!right) {
+        write_start(start, MT_MPA_REPLY, asked);
+        CHECK(feed_reply(start, START));
+    }
+}
+
+enum target { BUFFER, STREAM, DATAGRAM, SOURCE, REQUEST, REPLY };
+
+/* Seldom what takes system calls. */
+static enum target target_of(uint8_t byte)
+{
+    uint8_t n = byte % 64;
+    return n < 4     ? STREAM
+           : n < 8   ? DATAGRAM
+           : n == 8  ? SOURCE
+           : n == 9  ? REQUEST
+           : n == 10 ? REPLY
+                     : BUFFER;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (memory == NULL) {
@@ -183,14 +442,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
-    switch (data[0] % 16) {
-    case 0:
+    switch (target_of(data[0])) {
+    case STREAM:
         feed_stream(data + 1, size - 1);
         break;
-    case 1:
+    case DATAGRAM:
         feed_datagram(data + 1, size - 1);
         break;
-    default:
+    case SOURCE:
+        feed_source(data + 1, size - 1);
+        break;
+    case REQUEST:
+    case REPLY:
+        feed_start(data + 1, size - 1, target_of(data[0]) == REQUEST);
+        break;
+    case BUFFER:
         feed_buffer(data + 1, size - 1);
     }
     drain();
@@ -288,6 +554,56 @@ static uint32_t draw_datagram(uint8_t *at)
     return n - (draw(8) == 0 ? draw(n) : 0);
 }
 
+/* Words as ud.c fills them. */
+static uint32_t draw_source(uint8_t *at)
+{
+    struct mt_fabric_source source = {{0}};
+    uint8_t *ip = (uint8_t *)source.words;
+    ip[10] = ip[11] = 0xff;
+    ip[12] = 127;
+    ip[15] = 1;
+    source.words[2] = (uint64_t)draw(99) << 32 | draw(6) * 1000;
+    source.words[3] = (uint64_t)4 << 32 | draw(1000);
+    memcpy(at, &source, sizeof(source));
+    mutate(at, sizeof(source));
+    return (uint32_t)(draw(8) == 0 ? draw(sizeof(source)) : sizeof(source));
+}
+
+static uint32_t draw_start(uint8_t *at, bool request)
+{
+    write_start(at, draw(20) == 0 ? MT_MPA_REPLY : MT_MPA_REQUEST,
+                draw(4) == 0 ? idle : awaited);
+    if (!request) {
+        write_start(at, draw(20) == 0 ? MT_MPA_REQUEST : MT_MPA_REPLY,
+                    draw(20) == 0 ? idle : asked);
+    }
+    for (uint32_t n = draw(3); n > 0; n--) {
+        at[draw(START)] ^= (uint8_t)(1u << draw(8));
+    }
+    memset(at + START, 0, 8);
+    return draw(6) == 0 ? draw(START) : START + (draw(6) == 0 ? draw(8) : 0);
+}
+
+static uint32_t draw_input(uint8_t *at, enum target target)
+{
+    uint32_t n = 0;
+    switch (target) {
+    case DATAGRAM:
+        return draw_datagram(at);
+    case SOURCE:
+        return draw_source(at);
+    case REQUEST:
+    case REPLY:
+        return draw_start(at, target == REQUEST);
+    default:
+        for (uint32_t frames = 1 + draw(4); frames > 0 && n < MOST - 10000;
+             frames--) {
+            n += draw_frame(at + n);
+        }
+        return n - (draw(8) == 0 ? draw(n) : 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t input[MOST + 1];
@@ -300,26 +616,18 @@ int main(int argc, char **argv)
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     start();
     for (uint64_t i = 0; i < inputs; i++) {
-        uint32_t n = 1;
         input[0] = (uint8_t)draw(256);
-        if (input[0] % 16 == 1) {
-            n += draw_datagram(input + 1);
-        } else {
-            for (uint32_t frames = 1 + draw(4); frames > 0 && n < MOST - 10000;
-                 frames--) {
-                n += draw_frame(input + n);
-            }
-            n -= draw(8) == 0 ? draw(n) : 0;
-        }
-        n = n > 0 ? n : 1;
-        LLVMFuzzerTestOneInput(input, n);
+        LLVMFuzzerTestOneInput(
+            input, 1 + draw_input(input + 1, target_of(input[0])));
     }
     for (uint32_t i = 0; i < GUARD; i++) {
         CHECK_EQ(memory[i], 0xee);
         CHECK_EQ(memory[GUARD + ROOM + i], 0xee);
     }
-    CHECK_EQ(mt_fabric_qp_destroy(&rc->soft.base), MT_OK);
-    CHECK_EQ(mt_fabric_qp_destroy(&ud->soft.base), MT_OK);
+    struct mt_iwarp_qp *const all[] = {rc, ud, awaited, asked, idle};
+    for (int i = 0; i < 5; i++) {
+        CHECK_EQ(mt_fabric_qp_destroy(&all[i]->soft.base), MT_OK);
+    }
     CHECK_EQ(mt_fabric_mr_destroy(mr), MT_OK);
     CHECK_EQ(mt_fabric_cq_destroy(cq), MT_OK);
     CHECK_EQ(mt_fabric_pd_destroy(pd), MT_OK);
