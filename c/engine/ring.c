@@ -226,7 +226,7 @@ bool mt_ring_take(struct mt_engine_ring *ring)
         mt_path_ring_drop(&ring->in, bytes);
         moved = true;
     }
-    if (mt_unlikely(mt_path_ring_owing(&ring->in))) {
+    if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {
         mt_peer_busy(peer); /* which tells it */
     }
     return moved;

@@ -10,6 +10,7 @@
  *   send P NAME to=Q tag=T bytes=N [synchronous] [spread]
  *   cancel P NAME
  *   move P>Q [COUNT]     what was posted there first
+ *   land P>Q [COUNT]     the same, but nobody looks yet
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
  *   full P [but=N]       the queues of P, for all but so many WRITEs
@@ -329,6 +330,9 @@ static bool command(const char *line)
             if (!world_move(p, q)) {
                 say("nothing\n");
             }
+        }
+    } else if (sscanf(line, "land %u>%u %u", &p, &q, &count) >= 2) {
+        while (count-- > 0 && world_land(p, q)) {
         }
     } else if (sscanf(line, "ring %u>%u", &p, &q) == 2) {
         world.peers[p][q].sent = world.peers[q][p].arrived = 100;

@@ -335,8 +335,8 @@ static void world_progress(uint32_t process)
     }
 }
 
-/* The next work request of a wire. False: there is none. */
-static bool world_move(uint32_t from, uint32_t to)
+/* The next work request of a wire, and nobody looks. False: there is none. */
+static bool world_land(uint32_t from, uint32_t to)
 {
     struct mt_fabric_qp *qp = &world.qps[from][to];
     if (qp->first == qp->last) {
@@ -375,6 +375,15 @@ static bool world_move(uint32_t from, uint32_t to)
     if (has && status == MT_OK) {
         world_came(from, to, &m);
     }
+    return true;
+}
+
+/* The same, and both look. */
+static bool world_move(uint32_t from, uint32_t to)
+{
+    if (!world_land(from, to)) {
+        return false;
+    }
     world_progress(to);
     if (!world.dead[from]) {
         world_progress(from);
@@ -395,18 +404,28 @@ static inline void world_settle(void)
     }
 }
 
-/* A process is gone: what it had posted never happens, and others notice when
- * they reach for it. */
+/* Others notice that they do not reach it any more, and owe it nothing. */
+static inline void world_apart(uint32_t process)
+{
+    for (uint32_t i = 0; i < world.size; i++) {
+        if (i != process) {
+            mt_peer_end(&world.peers[i][process]);
+            world_progress(i);
+            CHECK(!world.peers[i][process].busy);
+        }
+    }
+}
+
+/* A process is gone: what it had posted never happens. */
 static inline void world_die(uint32_t process)
 {
     world.dead[process] = true;
     for (uint32_t i = 0; i < world.size; i++) {
         if (i != process) {
             mt_fabric_qp_fail(&world.qps[process][i]);
-            mt_peer_end(&world.peers[i][process]);
-            mt_engine_progress(&world.engines[i]);
         }
     }
+    world_apart(process);
 }
 
 /* ---- beginning and end ---- */
