@@ -288,7 +288,7 @@ static size_t draw_script(uint8_t *at)
 {
     static const char *const parts[] = {
         "seed", "drop", "delay", "starve", "full", "rate",  "die",
-        "event", " ",   "1/20",  "0/1",    "2/1",  "1/",    "ud",
+        "lose", "event", " ",   "1/20",  "0/1",    "2/1",  "1/",    "ud",
         "3",    "1001", "\n",    "#",      "1/0",  "\t",    "x",
         "4294967296", "18446744073709551615", " Gbit/s", " kB/s", " bit/s"};
     size_t n = 0;

@@ -23,6 +23,7 @@ static void right(void)
                        "delay 1/10 1000\n"
                        "starve 3/4 1\n"
                        "rate 100 Mbit/s\n"
+                       "lose 70\n"
                        "die 5000";
     CHECK(parse(text, &s, &line) == NULL);
     CHECK_EQ(s.seed, 42);
@@ -34,6 +35,7 @@ static void right(void)
     CHECK_EQ(s.rules[MT_FAULT_STARVE].of, 4);
     CHECK_EQ(s.starve_polls, 1);
     CHECK_EQ(s.bits_per_second, 100000000);
+    CHECK_EQ(s.lose_at, 70);
     CHECK_EQ(s.die_at, 5000);
 }
 
@@ -86,6 +88,7 @@ static void wrong(void)
         {"rate 1000001 Gbit/s", 1, "from 1 kbit/s"},
         {"rate 18446744073709551615 GB/s", 1, ""},
         {"die", 1, "one number"},
+        {"lose 1/2", 1, "one number"},
         {"break 1/2 3", 1, "too many"},
         {"a b c d e", 1, "too many words"},
     };

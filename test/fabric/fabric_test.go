@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 
 // scripted are the fault scripts of testdata that each do one thing; the test
 // "fault NAME" looks for what comes of it.
-var scripted = []string{"corrupt", "break", "die", "register", "event", "rate", "starve"}
+var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve"}
 
 // TestScriptedFaults: each fault on each device, with and without an engine that
 // works beside the caller.

@@ -10,8 +10,7 @@
 
 /* ---- channels ---- */
 
-/* Readable when either is; -1: there are no descriptors left. */
-static int mt_epoll_over(int first, int second)
+int mt_fault_epoll_over(int first, int second)
 {
     struct epoll_event event = {.events = EPOLLIN};
     int fd = epoll_create1(EPOLL_CLOEXEC);
@@ -36,7 +35,7 @@ mt_fault_channel_create(struct mt_fabric_context *context,
     }
     MT_WRAP(channel, base, context->ops, inner, channel_p);
     int fd = mt_fabric_channel_fd(inner);
-    object->base.fd = timer >= 0 ? mt_epoll_over(fd, timer) : fd;
+    object->base.fd = timer >= 0 ? mt_fault_epoll_over(fd, timer) : fd;
     if (object->base.fd < 0) {
         mt_fabric_channel_destroy(inner);
         free(object);
@@ -59,6 +58,9 @@ enum mt_status mt_fault_channel_take(struct mt_fabric_channel *base,
 {
     struct mt_fault_context *context = mt_fault_of(base->context);
     struct mt_fabric_cq *inner;
+    if (context->gone) {
+        return MT_EAGAIN;
+    }
     for (struct mt_fault_qp *qp = context->qps;
          qp != NULL && context->timer >= 0; qp = qp->next) {
         mt_fault_release(qp);
@@ -151,6 +153,9 @@ void mt_fault_cq_destroy(struct mt_fabric_cq *base)
 enum mt_status mt_fault_cq_arm(struct mt_fabric_cq *cq, bool solicited)
 {
     struct mt_fault_context *context = mt_fault_of(cq->context);
+    if (context->gone) {
+        return MT_EIO;
+    }
     for (struct mt_fault_cq *c = context->cqs; c != NULL; c = c->next) {
         c->starved = 0;
     }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,24 +27,62 @@ static uint32_t mt_fault_devices(struct mt_fabric_device *devices,
     return 0;
 }
 
+static void mt_context_free(struct mt_fault_context *context)
+{
+    const int fds[] = {context->timer, context->events, context->loss};
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    free(context);
+}
+
 static void mt_fault_close(struct mt_fabric_context *base)
 {
     mt_fabric_close(mt_fault_of(base)->inner);
-    if (mt_fault_of(base)->timer >= 0) {
-        close(mt_fault_of(base)->timer);
-    }
-    free(base);
+    mt_context_free(mt_fault_of(base));
 }
+
+/* ---- events ---- */
 
 static int mt_fault_event_fd(struct mt_fabric_context *base)
 {
-    return mt_fabric_event_fd(mt_fault_of(base)->inner);
+    struct mt_fault_context *context = mt_fault_of(base);
+    int inner = mt_fabric_event_fd(context->inner);
+    if (context->loss < 0 || inner < 0) {
+        return inner;
+    }
+    if (context->events < 0) {
+        context->events = mt_fault_epoll_over(inner, context->loss);
+    }
+    return context->events;
+}
+
+/* The last event there is. What the device told before, and nobody took, is lost
+ * with it. */
+static enum mt_status mt_loss_take(struct mt_fault_context *context,
+                                   struct mt_fabric_event *event_p)
+{
+    uint64_t count;
+    while (mt_fabric_event_take(context->inner, event_p) == MT_OK) {
+    }
+    ssize_t n = read(context->loss, &count, sizeof(count));
+    (void)n;
+    *event_p =
+        (struct mt_fabric_event){.kind = MT_FABRIC_EVENT_DEVICE_FATAL};
+    bool told = context->told;
+    context->told = true;
+    return told ? MT_EAGAIN : MT_OK;
 }
 
 static enum mt_status mt_fault_event_take(struct mt_fabric_context *base,
                                           struct mt_fabric_event *event_p)
 {
     struct mt_fabric_context *inner = mt_fault_of(base)->inner;
+    if (mt_fault_of(base)->gone) {
+        return mt_loss_take(mt_fault_of(base), event_p);
+    }
     enum mt_status status = mt_fabric_event_take(inner, event_p);
     memcpy(base->device.ports, mt_fabric_query(inner)->ports,
            sizeof(base->device.ports));
@@ -77,6 +116,9 @@ static enum mt_status mt_fault_mr_create(struct mt_fabric_pd *pd, void *address,
 {
     struct mt_fabric_pd *inner_pd = ((struct mt_fault_pd *)pd)->inner;
     struct mt_fabric_mr *inner;
+    if (mt_fault_of(pd->context)->gone) {
+        return MT_EIO;
+    }
     if (mt_fault_draw(mt_fault_of(pd->context), MT_FAULT_REGISTER)) {
         return MT_ENOMEM;
     }
@@ -132,6 +174,9 @@ static enum mt_status mt_fault_qp_create(struct mt_fabric_pd *pd,
     struct mt_fault_context *context = mt_fault_of(pd->context);
     struct mt_fabric_qp_options options = *wanted;
     struct mt_fabric_qp *inner;
+    if (context->gone) {
+        return MT_EIO;
+    }
     options.send_cq = ((struct mt_fault_cq *)wanted->send_cq)->inner;
     options.receive_cq = ((struct mt_fault_cq *)wanted->receive_cq)->inner;
     if (wanted->srq != NULL) {
@@ -202,6 +247,9 @@ static enum mt_status mt_fault_qp_connect(struct mt_fabric_qp *qp,
 static enum mt_status mt_fault_qp_fail(struct mt_fabric_qp *base)
 {
     struct mt_fault_qp *qp = (struct mt_fault_qp *)base;
+    if (mt_fault_of(base->pd->context)->gone) {
+        return MT_EIO;
+    }
     enum mt_status status = mt_fabric_qp_fail(qp->inner);
     if (status == MT_OK) {
         base->state = MT_FABRIC_QP_ERROR;
@@ -212,6 +260,9 @@ static enum mt_status mt_fault_qp_fail(struct mt_fabric_qp *base)
 static enum mt_status mt_fault_qp_reset(struct mt_fabric_qp *base)
 {
     struct mt_fault_qp *qp = (struct mt_fault_qp *)base;
+    if (mt_fault_of(base->pd->context)->gone) {
+        return MT_EIO;
+    }
     mt_held_drop(qp);
     return mt_fabric_qp_reset(qp->inner);
 }
@@ -306,21 +357,22 @@ enum mt_status mt_fault_open(const struct mt_fabric_device *device,
         return MT_ENOMEM;
     }
     inner.faults = NULL;
-    context->timer = -1;
+    context->timer = context->loss = context->events = -1;
     enum mt_status status = mt_script_read(options, &context->script);
     if (status == MT_OK && context->script.bits_per_second > 0) {
         context->timer =
             timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         status = context->timer >= 0 ? MT_OK : MT_ENOMEM;
     }
+    if (status == MT_OK && context->script.lose_at > 0) {
+        context->loss = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        status = context->loss >= 0 ? MT_OK : MT_ENOMEM;
+    }
     if (status == MT_OK) {
         status = mt_fabric_open(device->name, &inner, &context->inner);
     }
     if (status != MT_OK) {
-        if (context->timer >= 0) {
-            close(context->timer);
-        }
-        free(context);
+        mt_context_free(context);
         return status;
     }
     context->base.ops = &mt_fault_ops;

@@ -26,6 +26,10 @@ struct mt_fault_context {
     struct mt_fault_script script;
     uint64_t random;
     uint64_t posted;
+    bool gone;       /* the device is lost, */
+    bool told;       /* and its event was taken */
+    int loss;        /* readable then; -1: it was not asked for */
+    int events;      /* an epoll instance over it and inner's events; -1: none yet */
     /* When the link of each port has carried what was posted so far. */
     uint64_t free_ns[MT_FABRIC_PORTS];
     int timer; /* wakes who sleeps until a link is free; -1: no rate was asked */
@@ -163,6 +167,9 @@ MT_INLINE struct mt_fault_context *mt_fault_of(struct mt_fabric_context *context
 }
 
 /* ---- completion queues and channels (completion.c) ---- */
+
+/* Readable when either is; -1: there are no descriptors left. */
+int mt_fault_epoll_over(int first, int second);
 
 enum mt_status mt_fault_channel_create(struct mt_fabric_context *context,
                                        struct mt_fabric_channel **channel_p);

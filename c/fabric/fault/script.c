@@ -169,12 +169,14 @@ static const char *mt_parse_line(const struct mt_line *line,
     if (strcmp(line->words[0], "rate") == 0) {
         return mt_rate(line, &script->bits_per_second);
     }
-    uint64_t *number = strcmp(line->words[0], "seed") == 0  ? &script->seed
-                       : strcmp(line->words[0], "die") == 0 ? &script->die_at
-                                                            : NULL;
+    uint64_t *number = strcmp(line->words[0], "seed") == 0   ? &script->seed
+                       : strcmp(line->words[0], "lose") == 0 ? &script->lose_at
+                       : strcmp(line->words[0], "die") == 0  ? &script->die_at
+                                                             : NULL;
     if (number == NULL) {
         return "is no fault: there are drop, duplicate, reorder, corrupt, "
-               "delay, starve, rate, full, register, event, break, die and seed";
+               "delay, starve, rate, full, register, event, break, lose, die "
+               "and seed";
     }
     if (line->count != 2 ||
         mt_number(line->words[1], '\0', number) == NULL) {

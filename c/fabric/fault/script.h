@@ -15,6 +15,8 @@
  *   event 1/10             an event of a completion queue is lost ...
  *                          until the queue is armed again
  *   break 1/10000          a queue pair goes into its error state
+ *   lose 5000              the device is lost at its 5000th posting: an event
+ *                          says so, and nothing of it completes any more
  *   die 5000               the process kills itself at its 5000th posting
  *
  * N/M is a probability; what is not named does not happen. '#' begins a comment.
@@ -58,7 +60,7 @@ struct mt_fault_script {
     } rules[MT_FAULT_KINDS];
     uint32_t delay_polls, starve_polls;
     uint64_t bits_per_second; /* of each port; 0: as fast as it goes */
-    uint64_t die_at; /* 0: never */
+    uint64_t lose_at, die_at; /* 0: never */
 };
 
 /* Reads a script. On failure line_p is the line (from 1) and the result says

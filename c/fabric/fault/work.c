@@ -253,6 +253,32 @@ void mt_fault_release(struct mt_fault_qp *qp)
 
 /* ---- posting ---- */
 
+/* The device is gone: what it has accepted is carried out by nobody any more, and
+ * its peers find that out. */
+static void mt_device_lose(struct mt_fault_context *context)
+{
+    const uint64_t one = 1;
+    context->gone = true;
+    for (struct mt_fault_qp *qp = context->qps; qp != NULL; qp = qp->next) {
+        mt_fabric_qp_fail(qp->inner);
+    }
+    ssize_t n = write(context->loss, &one, sizeof(one));
+    (void)n; /* full: it is readable, which is all that is wanted */
+}
+
+/* A posting is counted, and is perhaps the one. */
+static void mt_count(struct mt_fault_context *context)
+{
+    const struct mt_fault_script *script = &context->script;
+    context->posted++;
+    if (script->die_at > 0 && context->posted >= script->die_at) {
+        kill(getpid(), SIGKILL);
+    }
+    if (script->lose_at > 0 && context->posted == script->lose_at) {
+        mt_device_lose(context);
+    }
+}
+
 /* Puts work into our queue, where things may befall it. */
 static enum mt_status mt_hold(struct mt_fault_context *context,
                               struct mt_fault_qp *qp,
@@ -302,15 +328,15 @@ static enum mt_status mt_fault_post_send(struct mt_fabric_qp *base,
     if (status != MT_OK) {
         return status;
     }
-    if (context->script.die_at > 0 &&
-        ++context->posted >= context->script.die_at) {
-        kill(getpid(), SIGKILL);
-    }
+    mt_count(context);
     if (mt_fault_draw(context, MT_FAULT_BREAK)) {
         mt_fabric_qp_fail(qp->inner);
     }
     if (mt_fault_draw(context, MT_FAULT_FULL) || !mt_slot_take(qp, work)) {
         return MT_EAGAIN;
+    }
+    if (context->gone) {
+        return MT_OK; /* which is all that happens */
     }
     struct mt_fabric_send numbered = *work;
     numbered.id = qp->tail - 1;
@@ -330,15 +356,20 @@ static enum mt_status mt_fault_post_send(struct mt_fabric_qp *base,
 static enum mt_status mt_fault_post_receive(struct mt_fabric_qp *base,
                                             const struct mt_fabric_receive *work)
 {
-    return mt_fabric_post_receive(((struct mt_fault_qp *)base)->inner, work);
+    return mt_fault_of(base->pd->context)->gone
+               ? MT_OK
+               : mt_fabric_post_receive(((struct mt_fault_qp *)base)->inner,
+                                        work);
 }
 
 static enum mt_status
 mt_fault_post_srq_receive(struct mt_fabric_srq *base,
                           const struct mt_fabric_receive *work)
 {
-    return mt_fabric_post_srq_receive(((struct mt_fault_srq *)base)->inner,
-                                      work);
+    return mt_fault_of(base->pd->context)->gone
+               ? MT_OK
+               : mt_fabric_post_srq_receive(
+                     ((struct mt_fault_srq *)base)->inner, work);
 }
 
 /* Gives a completion of a send its caller's id; false: the caller posted none. */
@@ -382,6 +413,9 @@ static uint32_t mt_fault_poll(struct mt_fabric_cq *base,
 {
     struct mt_fault_context *context = mt_fault_of(base->context);
     struct mt_fault_cq *cq = (struct mt_fault_cq *)base;
+    if (context->gone) {
+        return 0;
+    }
     cq->starved -= cq->starved > 0;
     uint32_t given = cq->starved == 0
                          ? mt_fault_ring_take(&cq->kept, completions, limit)

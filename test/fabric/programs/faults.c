@@ -1,6 +1,8 @@
 /* faults.c: what a fault script does, and that a named error or the right result
  * comes of it in bounded time. Each test is run with the script of its name
  * (testdata/). */
+#include <poll.h>
+
 #include "harness.h"
 
 enum { BYTES = 64, RECEIVES = 64 };
@@ -176,6 +178,69 @@ static void died(struct side *s)
     CHECK(came < POSTINGS);
     OK(mt_fabric_qp_destroy(s->qp));
     release(mr);
+}
+
+/* ---- lose ---- */
+
+static bool readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1;
+}
+
+/* Nothing completes any more, and what asks the device fails. */
+static void is_gone(struct side *s, const struct mt_fabric_send *work)
+{
+    struct mt_fabric_completion c;
+    struct mt_fabric_mr *mr;
+    static uint8_t memory[BYTES];
+    for (int i = 0; i < 1000; i++) {
+        enum mt_status status = mt_fabric_post_send(s->qp, work);
+        CHECK(status == MT_OK || status == MT_EAGAIN);
+        EQ(mt_fabric_poll(s->send_cq, &c, 1), 0);
+        EQ(mt_fabric_poll(s->receive_cq, &c, 1), 0);
+    }
+    EQ(mt_fabric_mr_register(s->pd, memory, BYTES, 0, &mr), MT_EIO);
+    EQ(mt_fabric_qp_fail(s->qp), MT_EIO);
+    EQ(mt_fabric_qp_reset(s->qp), MT_EIO);
+}
+
+/* Rank 1 loses its device in the middle of what it sends, and is told so once;
+ * the other one finds a connection that is broken. */
+static void lost(struct side *s)
+{
+    enum { POSTINGS = 50 };
+    struct mt_fabric_event event;
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, RECEIVES * BYTES);
+    struct mt_fabric_piece p = piece(mr, 0, BYTES);
+    struct mt_fabric_send work = send_of(0, &p);
+    for (uint64_t i = 0; i < RECEIVES && s->rank == 0; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+    }
+    meet(s);
+    for (uint64_t i = 0; i < POSTINGS - 1 && s->rank == 1; i++) {
+        fill(mr->address, BYTES, i);
+        post(s, s->qp, &work);
+        next_ok(s, s->send_cq);
+    }
+    if (s->rank == 1) {
+        int fd = mt_fabric_event_fd(s->context);
+        CHECK(fd >= 0 && !readable(fd));
+        post(s, s->qp, &work);
+        CHECK(readable(fd));
+        EQ(mt_fabric_event_take(s->context, &event), MT_OK);
+        EQ(event.kind, MT_FABRIC_EVENT_DEVICE_FATAL);
+        EQ(mt_fabric_event_take(s->context, &event), MT_EAGAIN);
+        CHECK(!readable(fd));
+        is_gone(s, &work);
+    } else {
+        EQ(receive_until_broken(s, mr), POSTINGS - 1);
+    }
+    meet(s);
+    release(mr);
+    side_close(s);
 }
 
 /* ---- register ---- */
@@ -367,6 +432,7 @@ const struct test tests_faults[] = {
     {"fault corrupt", corrupted, needs_ud},
     {"fault break", broken, NULL},
     {"fault die", died, NULL},
+    {"fault lose", lost, NULL},
     {"fault register", unregistered, NULL},
     {"fault event", eventless, needs_events},
     {"fault rate", paced, needs_events},
