@@ -39,37 +39,40 @@ static bool wanted(int rank, int tag, MT_Comm handle, const MT_Status *status,
     return true;
 }
 
-static bool look(const struct mt_act_wanted *w, MT_Status *status,
-                 struct mt_engine_message **message_p)
+static enum mt_status look(const struct mt_act_wanted *w, MT_Status *status,
+                           struct mt_engine_message **message_p)
 {
     struct mt_engine_envelope found;
-    if (mt_engine_probe(w->comm->context, w->source, w->tag, &found,
-                        message_p) != MT_OK) {
-        return false;
-    }
-    if (status != MT_STATUS_IGNORE) {
+    enum mt_status looked = mt_engine_probe(w->comm->context, w->source,
+                                            w->tag, &found, message_p);
+    if (looked == MT_OK && status != MT_STATUS_IGNORE) {
         mt_status_set(status, found.source, found.tag, found.bytes, 0);
     }
-    return true;
+    return looked;
 }
 
-static bool look_now(const struct mt_act_wanted *w, MT_Status *status,
-                     struct mt_engine_message **message_p)
+/* An error of MPI. */
+static int look_now(const struct mt_act_wanted *w, MT_Status *status,
+                    struct mt_engine_message **message_p, int *flag)
 {
-    if (look(w, status, message_p)) {
-        return true;
+    enum mt_status looked = look(w, status, message_p);
+    if (looked == MT_EAGAIN) {
+        mt_act_poll();
+        looked = look(w, status, message_p);
     }
-    mt_act_poll();
-    return look(w, status, message_p);
+    *flag = looked == MT_OK;
+    return looked == MT_EAGAIN ? MT_SUCCESS : mt_act_error_of(looked);
 }
 
-static void look_until(const struct mt_act_wanted *w, MT_Status *status,
-                       struct mt_engine_message **message_p)
+static int look_until(const struct mt_act_wanted *w, MT_Status *status,
+                      struct mt_engine_message **message_p)
 {
     struct mt_act_wait wait = {0};
-    while (!look(w, status, message_p)) {
+    enum mt_status looked;
+    while ((looked = look(w, status, message_p)) == MT_EAGAIN) {
         mt_act_turn(&wait);
     }
+    return mt_act_error_of(looked);
 }
 
 /* ---- handles of matched messages ---- */
@@ -160,8 +163,7 @@ static int Probe(int rank, int tag, MT_Comm comm, MT_Status *status)
     if (!wanted(rank, tag, comm, status, &w)) {
         return MT_PMPI(Probe)(rank, tag, comm, status);
     }
-    look_until(&w, status, NULL);
-    return MT_SUCCESS;
+    return mt_act_error(w.comm, look_until(&w, status, NULL));
 }
 
 static int Iprobe(int rank, int tag, MT_Comm comm, int *flag, MT_Status *status)
@@ -170,8 +172,7 @@ static int Iprobe(int rank, int tag, MT_Comm comm, int *flag, MT_Status *status)
     if (flag == NULL || !wanted(rank, tag, comm, status, &w)) {
         return MT_PMPI(Iprobe)(rank, tag, comm, flag, status);
     }
-    *flag = look_now(&w, status, NULL);
-    return MT_SUCCESS;
+    return mt_act_error(w.comm, look_now(&w, status, NULL, flag));
 }
 
 static int Mprobe(int rank, int tag, MT_Comm comm, MT_Message *message,
@@ -185,9 +186,13 @@ static int Mprobe(int rank, int tag, MT_Comm comm, MT_Message *message,
     if (matched == NULL) {
         return mt_act_error(w.comm, MT_ERR_NO_MEM);
     }
-    look_until(&w, status, &matched->message);
-    *message = matched->handle;
-    return MT_SUCCESS;
+    int error = look_until(&w, status, &matched->message);
+    if (error == MT_SUCCESS) {
+        *message = matched->handle;
+    } else {
+        matched_put(matched);
+    }
+    return mt_act_error(w.comm, error);
 }
 
 static int Improbe(int rank, int tag, MT_Comm comm, int *flag,
@@ -202,14 +207,14 @@ static int Improbe(int rank, int tag, MT_Comm comm, int *flag,
     if (matched == NULL) {
         return mt_act_error(w.comm, MT_ERR_NO_MEM);
     }
-    *flag = look_now(&w, status, &matched->message);
+    int error = look_now(&w, status, &matched->message, flag);
     if (*flag != 0) {
         *message = matched->handle;
     } else {
         matched_put(matched);
         *message = MT_MESSAGE_NULL;
     }
-    return MT_SUCCESS;
+    return mt_act_error(w.comm, error);
 }
 
 /* The matched message of a call whose other arguments are right; NULL: not

@@ -2,7 +2,7 @@
  *
  *   open.c      wire-up, the end, counts
  *   thread.c    progress while the program is elsewhere
- *   progress.c  completions, peers that are gone
+ *   progress.c  completions, peers that are gone, the device if it is
  *   arrive.c    what a message from a peer means
  *   send.c      sends, and whatever else leaves for a peer
  *   ring.c      short messages by WRITE, for peers that send much
@@ -216,6 +216,8 @@ struct mt_engine {
     uint32_t message_bytes; /* longest one, with headers */
     /* of the device */
     struct mt_fabric_context *device;
+    bool device_lost; /* and all peers with it; read without the lock */
+    uint32_t idle_turns;
     struct mt_fabric_pd *pd;
     struct mt_rails rails;
     struct mt_mesh mesh; /* or, where datagrams come first: */
@@ -325,6 +327,8 @@ void mt_message_add(struct mt_engine_context *context,
 void mt_message_remove(struct mt_engine_message *message);
 /* Ends receives that name this process. */
 void mt_posted_end(struct mt_engine *engine, uint32_t process);
+/* Ends receives from any source where there are other processes. */
+void mt_posted_end_any(struct mt_engine *engine);
 
 /* ---- requests (receive.c) ---- */
 
@@ -630,6 +634,9 @@ MT_INLINE bool mt_verify_shuns(const struct mt_engine_peer *peer,
 void mt_peer_busy(struct mt_engine_peer *peer);
 /* It is gone, or broke the protocol. */
 void mt_peer_end(struct mt_engine_peer *peer);
+/* Asks the device for what no completion says: whether it is lost. May enter the
+ * kernel: for who found nothing to do for a while, and for the thread. */
+void mt_device_look(struct mt_engine *engine);
 /* Moves what can be moved, under the lock. True: something happened. */
 bool mt_engine_round(struct mt_engine *engine);
 

@@ -287,24 +287,50 @@ static void mt_queue_end(struct mt_source *s)
     }
 }
 
-void mt_posted_end(struct mt_engine *engine, uint32_t process)
+static void mt_named_end(struct mt_engine_context *c, uint32_t process)
+{
+    for (uint32_t rank = 0; rank < c->size; rank++) {
+        if (c->processes[rank] == process) {
+            mt_queue_end(&c->sources[rank]);
+        }
+    }
+}
+
+static void mt_any_end(struct mt_engine_context *c, uint32_t process)
+{
+    (void)process;
+    if (c->size > 1) {
+        mt_queue_end(&c->any);
+    }
+}
+
+static void mt_contexts_end(struct mt_engine *engine,
+                            void (*end)(struct mt_engine_context *c,
+                                        uint32_t process),
+                            uint32_t process)
 {
     for (unsigned i = 0; i < MT_ENGINE_BUCKETS; i++) {
         struct mt_engine_context *next, *c = engine->contexts[i];
         for (; c != NULL; c = next) {
             next = c->next;
             c->requests++; /* or it may go with its last one */
-            for (uint32_t rank = 0; rank < c->size; rank++) {
-                if (c->processes[rank] == process) {
-                    mt_queue_end(&c->sources[rank]);
-                }
-            }
+            end(c, process);
             c->requests--;
             if (c->size > 0) {
                 mt_context_put(c);
             }
         }
     }
+}
+
+void mt_posted_end(struct mt_engine *engine, uint32_t process)
+{
+    mt_contexts_end(engine, mt_named_end, process);
+}
+
+void mt_posted_end_any(struct mt_engine *engine)
+{
+    mt_contexts_end(engine, mt_any_end, 0);
 }
 
 /* ---- messages ---- */

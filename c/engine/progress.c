@@ -1,4 +1,4 @@
-/* progress.c: the lock, completions, and peers that are gone. */
+/* progress.c: the lock, completions, and what is gone: peers, or the device. */
 #include "inside.h"
 
 #include <sched.h>
@@ -9,6 +9,7 @@ enum {
     /* Who spins looks further than at rings in one of so many turns: */
     MT_RING_TURNS = 8, /* that found something in them */
     MT_RING_LOOKS = 4, /* that found nothing */
+    MT_DEVICE_TURNS = 4096, /* turns without anything between looks at events */
 };
 
 void mt_engine_lock_slow(struct mt_engine *engine)
@@ -76,6 +77,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
 /* Does what had to wait. True: nothing is left of it. */
 static bool mt_peer_serve(struct mt_engine_peer *peer)
 {
+    if (mt_unlikely(peer->engine->device_lost)) {
+        return true; /* what the device has of it stays there */
+    }
     bool left = mt_datagrams_first(peer->engine) && mt_connect_serve(peer);
     left = !mt_leave_flush(peer) || left;
     if (mt_unlikely(peer->rtr != NULL) && !peer->ended) {
@@ -111,6 +115,42 @@ static void mt_peers_serve(struct mt_engine *engine)
         } else {
             place = &peer->busy_next;
         }
+    }
+}
+
+/* ---- the device ---- */
+
+/* All peers are reached through it. Nothing completes any more, so what waits for
+ * that ends, too. */
+static void mt_device_lose(struct mt_engine *engine)
+{
+    mt_path_say(engine->o.say, engine->o.user,
+                "%s is lost, as its driver reports: messages to and from other "
+                "processes end with an error from now on",
+                engine->rails.rails[0].name);
+    __atomic_store_n(&engine->device_lost, true, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < engine->processes; i++) {
+        if (i != engine->process) {
+            mt_peer_end(&engine->peers[i]);
+        }
+    }
+    for (uint32_t i = 0; i < engine->transfer_count; i++) {
+        struct mt_engine_request *r = engine->transfers[i]->request;
+        if (r != NULL) {
+            mt_request_end(r, MT_EPEER);
+        }
+    }
+    mt_posted_end_any(engine);
+}
+
+void mt_device_look(struct mt_engine *engine)
+{
+    struct mt_fabric_event event;
+    while (!engine->device_lost &&
+           mt_fabric_event_take(engine->device, &event) == MT_OK) {
+        if (event.kind == MT_FABRIC_EVENT_DEVICE_FATAL) {
+            mt_device_lose(engine);
+        } /* what else there is, completions say */
     }
 }
 
@@ -231,6 +271,10 @@ static bool mt_poll(struct mt_engine *engine, struct mt_fabric_cq *cq)
 static bool mt_queues_poll(struct mt_engine *engine)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
+    if (mt_unlikely(engine->device_lost)) {
+        mt_peers_serve(engine);
+        return false;
+    }
     bool moved = mt_poll(engine, rail->receive_cq);
     if (engine->busy != NULL) {
         /* what only sends completes there */
@@ -267,6 +311,9 @@ static bool mt_turn(struct mt_engine *engine, bool spins)
     }
     if (moved && mt_unlikely(mt_eager_waited(engine))) {
         mt_eager_moved(engine);
+    }
+    if (!moved && ++engine->idle_turns % MT_DEVICE_TURNS == 0) {
+        mt_device_look(engine);
     }
     mt_engine_unlock(engine);
     return moved;

@@ -141,6 +141,16 @@ static void mt_receive_kept(struct mt_engine_request *r,
     free(m);
 }
 
+/* Nobody is left who could send it. */
+static bool mt_source_gone(const struct mt_engine_context *context,
+                           int32_t source)
+{
+    const struct mt_engine *engine = context->engine;
+    return source == MT_ENGINE_ANY
+               ? engine->device_lost && context->size > 1
+               : engine->peers[context->processes[source]].ended;
+}
+
 enum mt_status mt_engine_receive(struct mt_engine_context *context,
                                  struct mt_engine_request *request,
                                  int32_t source, int32_t tag,
@@ -165,8 +175,7 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
     if (m != NULL) {
         mt_message_remove(m);
         mt_receive_kept(request, m);
-    } else if (source != MT_ENGINE_ANY &&
-               engine->peers[context->processes[source]].ended) {
+    } else if (mt_unlikely(mt_source_gone(context, source))) {
         mt_request_end(request, MT_EPEER);
     } else {
         mt_posted_add(context, request);
@@ -239,8 +248,11 @@ enum mt_status mt_engine_probe(struct mt_engine_context *context,
             *message_p = m;
         }
     }
+    enum mt_status status = m != NULL                         ? MT_OK
+                            : mt_source_gone(context, source) ? MT_EPEER
+                                                              : MT_EAGAIN;
     mt_engine_unlock(engine);
-    return m != NULL ? MT_OK : MT_EAGAIN;
+    return status;
 }
 
 enum mt_status mt_engine_receive_message(struct mt_engine_context *context,

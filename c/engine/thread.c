@@ -9,8 +9,9 @@
  *            it polls until nothing comes any more, before it waits again, so
  *            that many messages make one event (Sur and others, PPoPP 2006).
  *
- * Where a device has no events it naps instead of waiting. It says nothing, never
- * spins, and touches the engine only, but for whoever watches. */
+ * Where a device has no events it naps instead of waiting. It says nothing but that
+ * the device is lost, never spins, and touches the engine only, but for whoever
+ * watches. */
 #include "inside.h"
 
 #include <errno.h>
@@ -75,17 +76,27 @@ void mt_thread_arm(struct mt_engine *engine, bool solicited)
     }
 }
 
+/* NULL: there are no events, or none come any more. */
+static struct mt_fabric_channel *
+mt_thread_channel(const struct mt_engine *engine)
+{
+    return __atomic_load_n(&engine->device_lost, __ATOMIC_RELAXED)
+               ? NULL
+               : engine->channel;
+}
+
 /* Behind an event, or where none came for a while. */
 static void mt_thread_woken(struct mt_engine *engine)
 {
     struct mt_fabric_cq *cq;
     mt_engine_lock(engine);
     engine->waiting = MT_WAITING_NOT;
-    while (engine->channel != NULL &&
+    while (mt_thread_channel(engine) != NULL &&
            mt_fabric_channel_take(engine->channel, &cq) == MT_OK) {
         engine->counts.thread_events++;
     }
     mt_thread_drain(engine);
+    mt_device_look(engine);
     mt_engine_unlock(engine);
 }
 
@@ -127,7 +138,7 @@ static void mt_thread_sleep(struct mt_engine *engine)
     __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
     mt_engine_lock(engine);
     bool idle = mt_engine_owes(engine) == 0;
-    if (idle && engine->channel != NULL) {
+    if (idle && mt_thread_channel(engine) != NULL) {
         mt_thread_arm(engine, true);
         moved = mt_engine_round(engine);
         fd = mt_fabric_channel_fd(engine->channel);
@@ -144,12 +155,13 @@ static void mt_thread_sleep(struct mt_engine *engine)
 /* A look at what there is to do. */
 static void mt_thread_serve(struct mt_engine *engine)
 {
-    if (engine->channel != NULL) {
+    if (mt_thread_channel(engine) != NULL) {
         mt_thread_wait(engine);
         return;
     }
     mt_engine_lock(engine);
     mt_thread_drain(engine);
+    mt_device_look(engine);
     mt_engine_unlock(engine);
 }
 
@@ -179,7 +191,7 @@ static void *mt_thread_main(void *argument)
         bool owes = mt_engine_owes(engine) > 0;
         rounds = now;
         idle = owes ? 0 : idle + 1;
-        naps = others || !owes || engine->channel == NULL;
+        naps = others || !owes || mt_thread_channel(engine) == NULL;
         nap.tv_nsec = others && nap.tv_nsec < MT_NAP_MOST_NS ? 2 * nap.tv_nsec
                       : others                               ? nap.tv_nsec
                                                              : MT_NAP_NS;

@@ -10,7 +10,9 @@
  * Peers. A process that is gone, or that breaks the protocol, is done with for
  * good: requests that name it end with MT_EPEER, at once if they are new. A
  * receive from any source stays, whoever is left. A peer is also ended when there
- * is no memory to keep a message of its.
+ * is no memory to keep a message of its. A device that is lost (its driver says
+ * so, at the latest when somebody has waited for a while) takes all peers with it,
+ * and then receives from any source end, too, where there are others.
  *
  * Memory. A caller lends each struct mt_engine_request until it is done, and
  * the buffer behind it as long. Sending and receiving allocate only for what MPI
@@ -250,8 +252,9 @@ struct mt_engine_envelope {
     uint64_t bytes;
 };
 
-/* MT_EAGAIN: no such message is here. message_p NULL: it stays where it is
- * (Iprobe), else it is taken out, for one mt_engine_receive_message (Improbe). */
+/* MT_EAGAIN: no such message is here; MT_EPEER: and none will come. message_p NULL:
+ * it stays where it is (Iprobe), else it is taken out, for one
+ * mt_engine_receive_message (Improbe). */
 enum mt_status mt_engine_probe(struct mt_engine_context *context,
                                int32_t source, int32_t tag,
                                struct mt_engine_envelope *envelope_p,

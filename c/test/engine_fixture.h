@@ -206,6 +206,19 @@ static inline void fix_close(void)
     EQ(mt_engine_close(engine), MT_OK);
 }
 
+/* A file with a fault script, until it is removed. */
+static inline const char *fix_script(const char *text)
+{
+    static char path[64];
+    snprintf(path, sizeof(path), "/tmp/engine-test-%d.fault", (int)getpid());
+    FILE *file = fopen(path, "w");
+    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+    return path;
+}
+
 /* Runs main in so many processes; true: all ended with 0. */
 static inline bool fix_run(const char *what, uint32_t size, void (*run)(void *),
                     void *argument)

@@ -124,6 +124,14 @@ enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)
     return MT_OK;
 }
 
+enum mt_status mt_fabric_event_take(struct mt_fabric_context *context,
+                                    struct mt_fabric_event *event_p)
+{
+    (void)context;
+    (void)event_p;
+    return MT_EAGAIN;
+}
+
 uint32_t mt_fabric_qp_number(const struct mt_fabric_qp *qp)
 {
     (void)qp;

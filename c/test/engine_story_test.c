@@ -17,6 +17,7 @@
  *   free P
  *   ring P>Q             P has sent much to Q: it gets a ring
  *   die P
+ *   lose P               its device
  *   counts P             what became of its RTRs, and what left straight
  *
  * Each line of output begins with a process: what it posts, or what of it ends.
@@ -195,6 +196,11 @@ static struct mt_buffer buffer_of(const struct named *n)
 
 /* ---- commands ---- */
 
+static void told(void *user, const char *text)
+{
+    say("%u: %s\n", (unsigned)((struct mt_engine *)user - world.engines), text);
+}
+
 static const char *find(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
@@ -296,6 +302,10 @@ static bool command(const char *line)
             .max_work = 4096,
             .rendezvous = MT_ENGINE_RTR};
         world_begin(&o);
+        for (uint32_t i = 0; i < world.size; i++) {
+            world.engines[i].o.say = told;
+            world.engines[i].o.user = &world.engines[i];
+        }
         open_world = true;
     } else if (!open_world || p >= world.size) {
         return false;
@@ -352,6 +362,8 @@ static bool command(const char *line)
         mt_engine_progress(&world.engines[p]);
     } else if (strcmp(verb, "die") == 0) {
         world_die(p);
+    } else if (strcmp(verb, "lose") == 0) {
+        world_lose(p);
     } else if (strcmp(verb, "counts") == 0) {
         counts(p);
     } else {

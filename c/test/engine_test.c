@@ -535,48 +535,7 @@ static void run_rules(void *argument)
     fix_close();
 }
 
-/* ---- peers that end, and settings that differ ---- */
-
-/* Process 1 dies. What names it ends, what does not goes on. */
-static void run_death(void *argument)
-{
-    struct mt_engine_options o = *(struct mt_engine_options *)argument;
-    static char out[4 * EAGER], in[8];
-    struct mt_engine_request named, any, s[3], r;
-    fix_open(&o);
-    struct mt_engine_context *c = fix_context(7);
-    fix_barrier();
-    if (fix.rank == 1) {
-        raise(SIGKILL);
-    }
-    start_receive(c, &named, 1, 0, in, 8);
-    start_receive(c, &any, MT_ENGINE_ANY, 1, in, 8);
-    struct mt_buffer b = flat(out, sizeof(out));
-    EQ(mt_engine_send(c, &s[0], 1, 0, MT_ENGINE_STANDARD, &b), MT_OK);
-    b.bytes = 8;
-    EQ(mt_engine_send(c, &s[1], 1, 0, MT_ENGINE_SYNCHRONOUS, &b), MT_OK);
-    fix_wait(&named);
-    fix_wait(&s[0]);
-    fix_wait(&s[1]);
-    EQ(named.status, MT_EPEER);
-    EQ(s[0].status, MT_EPEER);
-    EQ(s[1].status, MT_EPEER);
-    /* from now on at once */
-    EQ(mt_engine_send(c, &s[2], 1, 0, MT_ENGINE_STANDARD, &b), MT_OK);
-    CHECK(mt_engine_done(&s[2]));
-    EQ(s[2].status, MT_EPEER);
-    start_receive(c, &r, 1, 0, in, 8);
-    CHECK(mt_engine_done(&r));
-    EQ(r.status, MT_EPEER);
-    start_send(c, &s[2], (int)(2 - fix.rank), 1, out, 8);
-    finish(&any);
-    EQ(any.source, 2 - fix.rank);
-    finish(&s[2]);
-    mt_engine_context_close(c);
-    while (mt_engine_obligations(fix.engine) > 0) {
-        fix_turn("obligations to be met");
-    }
-}
+/* ---- when it begins, and settings that differ ---- */
 
 static uint32_t *flag; /* of both processes; pairs with itself */
 
@@ -651,19 +610,6 @@ static void run_fork(void *argument)
     fix_close();
 }
 
-/* A script that makes registering fail now and then, after the set-up. */
-static const char *script(const char *text)
-{
-    static char path[64];
-    snprintf(path, sizeof(path), "/tmp/engine-test-%d.fault", (int)getpid());
-    FILE *file = fopen(path, "w");
-    if (file == NULL || fputs(text, file) < 0 || fclose(file) != 0) {
-        perror(path);
-        exit(1);
-    }
-    return path;
-}
-
 int main(void)
 {
     static const char *const devices[] = {"shm", "iwarp:lo"};
@@ -702,10 +648,9 @@ int main(void)
                                       .terms.eager_limit = EAGER,
                                       .terms.rendezvous = MT_ENGINE_RTR,
                                       .ring_bytes = 8192};
-        right = fix_run("a peer dies", 3, run_death, &o) && right;
         right = fix_run("other settings", 3, run_refusal, &o) && right;
         right = fix_run("a child of fork", 2, run_fork, &o) && right;
-        o.fabric.faults = script("seed 5\nregister 1/3\nfull 1/20\n");
+        o.fabric.faults = fix_script("seed 5\nregister 1/3\nfull 1/20\n");
         for (unsigned way = 0; way < 3; way++) {
             o.terms.rendezvous = (enum mt_engine_rendezvous)way;
             right = fix_run("memory that cannot be registered", 3, run_rules,
@@ -716,10 +661,7 @@ int main(void)
         o.fabric.faults = NULL;
         o.datagrams.first = true;
         o.datagrams.after = 50;
-        o.datagrams.tries = 8;
-        right = fix_run("a peer of datagrams dies", 3, run_death, &o) && right;
-        o.datagrams.tries = 0;
-        o.fabric.faults = script("seed 5\ndrop 1/50 ud\nduplicate 1/50 ud\n"
+        o.fabric.faults = fix_script("seed 5\ndrop 1/50 ud\nduplicate 1/50 ud\n"
                                  "reorder 1/50 ud\n");
         for (uint32_t i = 0; i < 3; i++) { /* of 2 peers */
             o.datagrams.connections = i;

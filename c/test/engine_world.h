@@ -20,6 +20,7 @@ enum {
     WORLD_WIRE = 512,
     WORLD_MEMORIES = 4096, /* registrations of a test, one after the other */
     WORLD_CONTEXT = 3,
+    WORLD_PATIENCE = 1 << 20, /* turns until what is gone is noticed, and left */
 };
 
 struct mt_fabric_qp {
@@ -38,6 +39,10 @@ struct mt_fabric_cq {
     const struct mt_fabric_ops *ops;
     struct mt_fabric_completion done[2 * WORLD_WIRE];
     uint32_t count;
+};
+
+struct mt_fabric_context {
+    bool lost, told;
 };
 
 struct mt_fabric_pd {
@@ -67,6 +72,7 @@ static struct {
     struct mt_engine_peer peers[WORLD][WORLD], *by_qp[WORLD][8];
     struct mt_fabric_qp qps[WORLD][WORLD];
     struct mt_fabric_cq cqs[WORLD][2]; /* of sends, of receives */
+    struct mt_fabric_context devices[WORLD];
     struct mt_fabric_pd pds[WORLD];
     struct mt_engine_context *contexts[WORLD];
     struct world_memory memories[WORLD_MEMORIES];
@@ -107,6 +113,9 @@ static enum mt_status world_post_send(struct mt_fabric_qp *qp,
                                       const struct mt_fabric_send *work)
 {
     struct mt_wire_message m;
+    if (world.devices[qp->at].lost) {
+        return MT_OK; /* which is all that happens */
+    }
     if (qp->failed) {
         world_complete(qp->at, 0,
                        (struct mt_fabric_completion){.id = work->id,
@@ -146,7 +155,12 @@ static uint32_t world_poll(struct mt_fabric_cq *cq,
                            struct mt_fabric_completion *completions,
                            uint32_t limit)
 {
+    size_t process =
+        (size_t)((char *)cq - (char *)world.cqs) / sizeof(world.cqs[0]);
     uint32_t n = cq->count < limit ? cq->count : limit;
+    if (world.devices[process].lost) {
+        return 0;
+    }
     memcpy(completions, cq->done, n * sizeof(*completions));
     memmove(cq->done, cq->done + n, (cq->count - n) * sizeof(*completions));
     cq->count -= n;
@@ -239,9 +253,24 @@ static void world_back(void *user, const void *reference)
     mt_fabric_mr_destroy((struct mt_fabric_mr *)reference);
 }
 
+enum mt_status mt_fabric_event_take(struct mt_fabric_context *context,
+                                    struct mt_fabric_event *event_p)
+{
+    if (!context->lost || context->told) {
+        return MT_EAGAIN;
+    }
+    context->told = true;
+    *event_p =
+        (struct mt_fabric_event){.kind = MT_FABRIC_EVENT_DEVICE_FATAL};
+    return MT_OK;
+}
+
 /* What was posted comes back, and nothing of it happens any more. */
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)
 {
+    if (world.devices[qp->at].lost) {
+        return MT_EIO;
+    }
     qp->failed = true;
     for (; qp->first != qp->last; qp->first++) {
         const struct mt_fabric_send *work = &qp->work[qp->first % WORLD_WIRE];
@@ -348,7 +377,8 @@ static bool world_land(uint32_t from, uint32_t to)
     memcpy(pieces, qp->pieces[qp->first++ % WORLD_WIRE], sizeof(pieces));
     work.pieces = pieces;
     enum mt_status status = MT_OK;
-    if (world.dead[to] || world.qps[to][from].failed) {
+    if (world.dead[to] || world.devices[to].lost ||
+        world.qps[to][from].failed) {
         status = MT_EPEER;
     } else if (work.opcode == MT_FABRIC_SEND) {
         world_send_moves(qp, &work);
@@ -408,11 +438,16 @@ static inline void world_settle(void)
 static inline void world_apart(uint32_t process)
 {
     for (uint32_t i = 0; i < world.size; i++) {
-        if (i != process) {
-            mt_peer_end(&world.peers[i][process]);
-            world_progress(i);
-            CHECK(!world.peers[i][process].busy);
+        struct mt_engine_peer *peer = &world.peers[i][process];
+        if (i == process) {
+            continue;
         }
+        mt_peer_end(peer);
+        world_progress(i);
+        for (uint32_t n = 0; n < WORLD_PATIENCE && peer->busy; n++) {
+            mt_engine_progress(&world.engines[i]);
+        }
+        CHECK(!peer->busy);
     }
 }
 
@@ -428,6 +463,24 @@ static inline void world_die(uint32_t process)
     world_apart(process);
 }
 
+/* Its device is: nothing happens and nothing completes of what it had posted. It
+ * finds out when it has waited for a while, and owes nothing then. */
+static inline void world_lose(uint32_t process)
+{
+    struct mt_engine *e = &world.engines[process];
+    world.devices[process].lost = true;
+    for (uint32_t i = 0; i < world.size; i++) {
+        world.qps[process][i].first = world.qps[process][i].last;
+    }
+    world_apart(process);
+    for (uint32_t n = 0; n < WORLD_PATIENCE && !e->device_lost; n++) {
+        mt_engine_progress(e);
+    }
+    CHECK(e->device_lost);
+    mt_engine_progress(e);
+    CHECK_EQ(mt_engine_owes(e), 0);
+}
+
 /* ---- beginning and end ---- */
 
 static void world_begin_process(uint32_t p, const struct world_options *o)
@@ -438,6 +491,8 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
                                                .offloads = true};
     world.cqs[p][0].ops = world.cqs[p][1].ops = &world_ops;
     e->rails.rails[0].caps = &caps;
+    strcpy(e->rails.rails[0].name, "toy:1");
+    e->device = &world.devices[p];
     e->ring_bytes = o->ring_bytes;
     e->o = (struct mt_engine_options){.terms.eager_limit = o->eager_limit,
                                       .terms.rendezvous = o->rendezvous,
