@@ -3,11 +3,8 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -19,15 +16,49 @@ import (
 // tally counts the results of all groups.
 type tally struct {
 	passed, failed int
-	failures       []string
+	failures       []failure
 }
+
+// failure is a test, and what it said.
+type failure struct{ name, output string }
 
 func (t *tally) pass() { t.passed++ }
 
-func (t *tally) fail(name string) {
+// fail shows a failed test at once, and once more in summary.
+func (t *tally) fail(name, output string) {
 	t.failed++
-	t.failures = append(t.failures, name)
-	fmt.Printf("FAIL %s\n", name)
+	t.failures = append(t.failures, failure{name, output})
+	fmt.Printf("%sFAIL %s\n", output, name)
+}
+
+// Of each failed test, summary repeats so much.
+const (
+	linesOfFailure = 25
+	bytesOfLine    = 300
+)
+
+// summary is the end of all that is printed, for often nothing else is kept: the
+// failed tests together, each with the beginning of what it said, and the counts.
+func (t *tally) summary() string {
+	var b strings.Builder
+	for _, f := range t.failures {
+		fmt.Fprintf(&b, "failed: %s\n", f.name)
+		lines := strings.Split(strings.TrimSpace(f.output), "\n")
+		for i, line := range lines {
+			if i == linesOfFailure {
+				fmt.Fprintf(&b, "    (and %d more lines above)\n", len(lines)-i)
+				break
+			}
+			if len(line) > bytesOfLine {
+				line = line[:bytesOfLine] + " ..."
+			}
+			if line != "" {
+				fmt.Fprintf(&b, "    %s\n", line)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "%d passed, %d failed\n", t.passed, t.failed)
+	return b.String()
 }
 
 // group is a set of tests that one function runs.
@@ -55,10 +86,7 @@ func main() {
 		fmt.Fprintf(os.Stderr, "runtests: no group %q (style, c, go, conformance)\n", *only)
 		os.Exit(2)
 	}
-	for _, name := range t.failures {
-		fmt.Printf("failed: %s\n", name)
-	}
-	fmt.Printf("%d passed, %d failed\n", t.passed, t.failed)
+	fmt.Print(t.summary())
 	if t.failed > 0 || t.passed == 0 {
 		os.Exit(1)
 	}
@@ -72,8 +100,7 @@ func step(t *tally, name string, silent bool, command ...string) {
 		t.pass()
 		return
 	}
-	fmt.Printf("%s\n%s\n", strings.Join(command, " "), out)
-	t.fail(name)
+	t.fail(name, fmt.Sprintf("%s\n%s\n", strings.Join(command, " "), out))
 }
 
 func style(t *tally) {
@@ -82,35 +109,7 @@ func style(t *tally) {
 	step(t, "generated files are fresh", false, "go", "run", "./internal/gen", "-check")
 }
 
-// goTests runs the Go tests one package at a time: several start MPI jobs, and
-// those must not share the processors.
-func goTests(t *tally) {
-	cmd := exec.Command("go", "test", "-json", "-count=1", "-p", "1", "-timeout", "25m", "./...")
-	cmd.Stderr = os.Stderr
-	pipe, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		fmt.Println(err)
-		t.fail("go test")
-		return
-	}
-	failed := t.failed
-	readEvents(pipe, t)
-	if err := cmd.Wait(); err != nil && t.failed == failed {
-		fmt.Println(err)
-		t.fail("go test")
-	}
-	for _, pkg := range concurrent {
-		step(t, "race detector: "+pkg, false, "go", "test", "-race", "-count=1", "-timeout", "10m", pkg)
-	}
-}
-
-// concurrent packages are tested under the race detector too.
-var concurrent = []string{"./regcache"}
-
-var summary = regexp.MustCompile(`^(?:conformance: )?(\d+) passed, (\d+) failed$`)
+var counts = regexp.MustCompile(`^(?:conformance: )?(\d+) passed, (\d+) failed$`)
 
 // conformance runs the chosen part of the MPICH suite and takes over its counts.
 func conformance(t *tally) {
@@ -118,69 +117,16 @@ func conformance(t *tally) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	m := summary.FindStringSubmatch(lines[len(lines)-1])
+	m := counts.FindStringSubmatch(lines[len(lines)-1])
 	if m == nil || (err != nil && m[2] == "0") {
-		fmt.Printf("%s\n%v\n", out, err)
-		t.fail("conformance")
+		t.fail("conformance", fmt.Sprintf("%s\n%v\n", out, err))
 		return
 	}
 	passed, _ := strconv.Atoi(m[1])
 	failed, _ := strconv.Atoi(m[2])
 	t.passed += passed
 	if failed > 0 {
-		fmt.Printf("%s\n", out)
-		t.failed += failed
-		t.failures = append(t.failures, fmt.Sprintf("%d tests of the MPICH suite", failed))
-	}
-}
-
-// event is a line of go test -json.
-type event struct {
-	Action, Package, Test, Output string
-	Elapsed                       float64 // s
-}
-
-// readEvents counts the tests without subtests and shows what failed ones said.
-func readEvents(r io.Reader, t *tally) {
-	output := map[string]*strings.Builder{}
-	parents := map[string]bool{}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var e event
-		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			fmt.Println(lines.Text())
-			continue
-		}
-		key := e.Package + " " + e.Test
-		switch e.Action {
-		case "run":
-			if i := strings.LastIndexByte(e.Test, '/'); i > 0 {
-				parents[e.Package+" "+e.Test[:i]] = true
-			}
-		case "output", "build-output":
-			if output[key] == nil {
-				output[key] = &strings.Builder{}
-			}
-			output[key].WriteString(e.Output)
-		case "pass":
-			if e.Test == "" {
-				fmt.Printf("ok   %s %.0f s\n", e.Package, e.Elapsed)
-			} else if !parents[key] {
-				t.pass()
-			}
-			delete(output, key)
-		case "skip":
-			if e.Test != "" && output[key] != nil {
-				fmt.Print(output[key])
-			}
-		case "fail", "build-fail":
-			if output[key] != nil {
-				fmt.Print(output[key])
-			}
-			if !parents[key] {
-				t.fail(key)
-			}
-		}
+		t.fail(fmt.Sprintf("%d tests of the MPICH suite", failed), string(out))
+		t.failed += failed - 1
 	}
 }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// goTests runs the Go tests one package at a time: several start MPI jobs, and
+// those must not share the processors. The limit of a package is for what hangs:
+// on a loaded machine they take several times as long as usual.
+func goTests(t *tally) {
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-p", "1", "-timeout", "60m", "./...")
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.fail("go test", err.Error()+"\n")
+		return
+	}
+	failed := t.failed
+	readEvents(pipe, t)
+	if err := cmd.Wait(); err != nil && t.failed == failed {
+		t.fail("go test", err.Error()+"\n")
+	}
+	for _, pkg := range concurrent {
+		step(t, "race detector: "+pkg, false, "go", "test", "-race", "-count=1", "-timeout", "10m", pkg)
+	}
+}
+
+// concurrent packages are tested under the race detector too.
+var concurrent = []string{"./regcache"}
+
+// event is a line of go test -json.
+type event struct {
+	Action, Package, Test, Output string
+	ImportPath                    string  // of a build, in place of Package
+	Elapsed                       float64 // s
+}
+
+// goTest is a test, or with the name "" its package.
+type goTest struct {
+	said             strings.Builder
+	parent           bool // it has subtests
+	ended, explained bool // explained: a subtest has failed
+}
+
+// goPackage is the tests of a package by name.
+type goPackage map[string]*goTest
+
+func (p goPackage) of(test string) *goTest {
+	if p[test] == nil {
+		p[test] = &goTest{}
+	}
+	return p[test]
+}
+
+// above are the tests that a test is a subtest of, and last its package.
+func (p goPackage) above(test string) (list []*goTest) {
+	for test != "" {
+		test = test[:max(strings.LastIndexByte(test, '/'), 0)]
+		list = append(list, p.of(test))
+	}
+	return list
+}
+
+// readEvents counts the tests without subtests, and takes down what failed ones
+// said.
+func readEvents(r io.Reader, t *tally) {
+	packages := map[string]goPackage{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Println(lines.Text())
+			continue
+		}
+		name := e.Package + e.ImportPath
+		if packages[name] == nil {
+			packages[name] = goPackage{}
+		}
+		packages[name].take(&e, name, t)
+	}
+}
+
+func (p goPackage) take(e *event, name string, t *tally) {
+	g := p.of(e.Test)
+	switch e.Action {
+	case "run":
+		p.above(e.Test)[0].parent = true
+	case "output", "build-output":
+		g.said.WriteString(e.Output)
+	case "pass":
+		if e.Test == "" {
+			fmt.Printf("ok   %s %.0f s\n", name, e.Elapsed)
+		} else if !g.parent {
+			t.pass()
+		}
+	case "skip":
+		if e.Test != "" {
+			fmt.Print(g.said.String())
+		}
+	case "fail", "build-fail":
+		if e.Test == "" {
+			p.unfinished(name, t)
+		}
+		p.fail(name, e.Test, t)
+	}
+	if e.Action == "pass" || e.Action == "skip" {
+		g.ended = true
+		g.said.Reset()
+	}
+}
+
+// fail takes down a test, or the package, unless it has failed because of a
+// subtest.
+func (p goPackage) fail(name, test string, t *tally) {
+	g := p.of(test)
+	g.ended = true
+	if g.explained {
+		fmt.Print(g.said.String())
+		return
+	}
+	for _, other := range p.above(test) {
+		other.explained = true
+	}
+	t.fail(strings.TrimSpace(name+" "+test), g.said.String())
+}
+
+// unfinished takes down the tests that had not ended when their package did: it
+// panicked, or its time was over.
+func (p goPackage) unfinished(name string, t *tally) {
+	for _, test := range slices.Backward(slices.Sorted(maps.Keys(p))) {
+		if test != "" && !p[test].ended {
+			p.fail(name, test, t)
+		}
+	}
+}
