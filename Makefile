@@ -69,7 +69,7 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 	-Wl,-soname,libmpishim-go.so
 
 .PHONY: all build command demo test check c-test generate clean help \
-	deps-build deps-demo deps-test bench-overhead bench-fabric bench-regcache bench-report \
+	deps-build deps-demo deps-test modules bench-overhead bench-fabric bench-regcache bench-report \
 	bench-top bench-agent bench-memmon bench-act conformance realapps findings \
 	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long \
 	test-act-long
@@ -175,14 +175,18 @@ $(BUILD)/obj/mpich/%.o: %.c
 
 # ---- what must be installed ----
 
+# $(call patiently,COMMAND): the network may be gone for some moments
+patiently = for pause in 5 30 120 end; do $(1) && break; [ $$pause = end ] && exit 1; sleep $$pause; done
+
 # $(call need,PACKAGES): installs what is missing, or says how
 define need
 @missing=; for p in $(1); do \
 	dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'install ok' || missing="$$missing $$p"; done; \
 if [ -n "$$missing" ]; then \
 	if [ "$$(id -u)" = 0 ]; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		$(call patiently,apt-get update -qq && apt-get -o DPkg::Lock::Timeout=600 install \
+			-y -qq --no-install-recommends $$missing >/dev/null); \
 	else \
 		echo "missing:$$missing"; \
 		echo "  sudo apt-get update && sudo apt-get install --no-install-recommends$$missing"; exit 1; \
@@ -196,6 +200,10 @@ deps-demo:
 	$(call need,$(DEPS_DEMO))
 deps-test:
 	$(call need,$(DEPS_TEST))
+# Before anything is tested: a test does not wait for the network.
+modules:
+	@$(call patiently,$(GO) list -deps -test ./... >/dev/null)
+	@$(call patiently,$(GO) -C test/arrow list -deps . >/dev/null)
 
 # ---- demo ----
 
@@ -217,7 +225,7 @@ demo: deps-demo
 
 # ---- tests ----
 
-test: deps-test
+test: deps-test modules
 	@$(MAKE) --no-print-directory build
 	$(GO) run ./internal/runtests
 

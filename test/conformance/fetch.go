@@ -74,7 +74,7 @@ func aptSource(cache, mirror string) error {
 	options := []string{
 		"-o", "Dir::Etc::sourcelist=" + list, "-o", "Dir::Etc::sourceparts=/dev/null",
 		"-o", "Dir::State::lists=" + apt + "/lists", "-o", "Dir::Cache=" + apt,
-		"-o", "APT::Sandbox::User=",
+		"-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=10",
 	}
 	if err := quietly(cache, "apt-get", append(options, "update")...); err != nil {
 		return err

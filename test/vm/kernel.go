@@ -26,6 +26,9 @@ var modules = []string{
 // clouds has no rdma_rxe.
 const kernelPackage = "linux-image-amd64"
 
+// retries has apt-get ask again where the network fails for a moment.
+const retries = "-oAcquire::Retries=10"
+
 // kernel is Debian's, unpacked.
 type kernel struct {
 	image   string   // the kernel itself, as ELF
@@ -51,7 +54,7 @@ func prepareKernel(dir string) (*kernel, error) {
 	if _, err := os.Stat(k.image); err != nil {
 		err := fetchKernel(tree)
 		if err != nil { // the lists of packages may be old, or not there
-			if _, update := tool(3*time.Minute, "", "apt-get", "-q", "update"); update == nil {
+			if _, update := tool(10*time.Minute, "", "apt-get", "-q", retries, "update"); update == nil {
 				err = fetchKernel(tree)
 			}
 		}
@@ -103,14 +106,14 @@ func fetchKernel(tree string) error {
 		return err
 	}
 	// the sandbox's user may not write here
-	if _, err := tool(5*time.Minute, tree, "apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", name); err != nil {
+	if _, err := tool(15*time.Minute, tree, "apt-get", "-q", retries, "-o", "APT::Sandbox::User=root", "download", name); err != nil {
 		return err
 	}
 	debs, err := filepath.Glob(filepath.Join(tree, "*.deb"))
 	if err != nil || len(debs) != 1 {
 		return fmt.Errorf("%d packages downloaded (%v)", len(debs), err)
 	}
-	if _, err := tool(2*time.Minute, "", "dpkg", "-x", debs[0], tree); err != nil {
+	if _, err := tool(10*time.Minute, "", "dpkg", "-x", debs[0], tree); err != nil {
 		return err
 	}
 	return os.Remove(debs[0])
@@ -136,7 +139,7 @@ func unpackImage(tree, image string) error {
 	if err := os.WriteFile(packed, payload, 0o644); err != nil {
 		return err
 	}
-	unpacked, err := tool(time.Minute, "", "xz", "--decompress", "--stdout", "--single-stream", packed)
+	unpacked, err := tool(10*time.Minute, "", "xz", "--decompress", "--stdout", "--single-stream", packed)
 	if err != nil {
 		return err
 	}
