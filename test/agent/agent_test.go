@@ -24,13 +24,17 @@ func same(a, b float64) bool { return math.Abs(a-b) <= 1e-9+1e-12*math.Abs(b) }
 func TestPrometheus(t *testing.T) {
 	s := newSite(t)
 	s.scrape(t)
-	dirs := []string{t.TempDir(), t.TempDir()}
-	first := s.begin(t, mpijob.All[0], dirs[0], 2, "400", "10000")
-	second := s.begin(t, mpijob.All[1], dirs[1], 2, "300", "12000")
+	dirs, seen := []string{t.TempDir(), t.TempDir()}, filepath.Join(t.TempDir(), "seen")
+	// one rank works so long that the other is there before, though they share processors
+	first := s.begin(t, mpijob.All[0], dirs[0], 2, "100", "40000", seen)
+	second := s.begin(t, mpijob.All[1], dirs[1], 2, "80", "48000", seen)
 	eventually(t, "Prometheus sees two jobs run", func() bool {
 		n, _ := s.query(t, `mpitrace_agent_jobs{state="running"}`)
 		return n == 2
 	})
+	if err := os.WriteFile(seen, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	finish(t, first)
 	finish(t, second)
 	eventually(t, "Prometheus sees them ended", func() bool {

@@ -22,7 +22,7 @@ import (
 )
 
 // limit bounds every wait; it only serves to end a test that hangs.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 // paths of what is tested, made by TestMain.
 var mpitrace, shim, scratch string
@@ -98,7 +98,7 @@ func eventually(t *testing.T, what string, so func() bool) {
 
 // get reads a page; empty if it cannot be had yet.
 func get(url string) string {
-	client := http.Client{Timeout: 10 * time.Second}
+	client := http.Client{Timeout: time.Minute}
 	response, err := client.Get(url)
 	if err != nil {
 		return ""
