@@ -179,11 +179,12 @@ func TestRunKilled(t *testing.T) {
 func TestPlainPreload(t *testing.T) {
 	dir := t.TempDir()
 	program := mpis[0].program(t)
-	env := append(environment(), "LD_PRELOAD="+shim, "MPITRACE_OUTPUT="+filepath.Join(dir, "out"), "MPITRACE_JOB_ID=plain-preload-test")
+	id := fmt.Sprint("plain-preload-", os.Getpid()) // what another run left is not found
+	env := append(environment(), "LD_PRELOAD="+shim, "MPITRACE_OUTPUT="+filepath.Join(dir, "out"), "MPITRACE_JOB_ID="+id)
 	if got := run(t, dir, env, program, "kill"); got.status != 137 {
 		t.Errorf("status %d, want 137", got.status)
 	}
-	got := run(t, dir, environment(), mpitrace, "collect", "--job", "plain-preload-test", "-o", "out")
+	got := run(t, dir, environment(), mpitrace, "collect", "--job", id, "-o", "out")
 	wantLine(t, got, "collected 1 process into out")
 	wantRanks(t, filepath.Join(dir, "out"), 1)
 }

@@ -56,7 +56,7 @@ func wantEmpty(t *testing.T, h *hosts.Hosts) {
 	t.Helper()
 	for i, pid := range h.PIDs {
 		var found []string
-		for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 			var err error
 			if found, err = filepath.Glob(fmt.Sprintf("/proc/%d/root%s/*", pid, segment.BaseDirs()[0])); err != nil {
 				t.Fatal(err)
@@ -82,9 +82,10 @@ func TestHostsCollected(t *testing.T) {
 			ready := filepath.Join(dir, "ready")
 			p := start(t, dir, networkless(), h.OnIn(0, dir, traced(dir, h.Across(m.MPI, program, "wait", "0", ready))...))
 			waitFor(t, ready)
-			job := jobOf(t, ranksOf(t, program, ready)[0])
+			ranks := ranksOf(t, program, ready)
+			job := jobOf(t, ranks[0])
 			_ = syscall.Kill(p.Process.Pid, syscall.SIGKILL) // nsenter became mpitrace
-			for _, pid := range ranksOf(t, program, ready) {
+			for _, pid := range ranks {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				waitGone(t, pid)
 			}

@@ -77,10 +77,12 @@ func TestLive(t *testing.T) {
 					Current []struct{ Name string }
 				}
 			}
-			for end := time.Now().Add(limit); len(live.Ranks) != 2 || len(live.Ranks[0].Current) == 0; {
+			// rank 1 may still be on its way out of the call that both made before
+			for end := time.Now().Add(limit); len(live.Ranks) != 2 || len(live.Ranks[0].Current) == 0 || len(live.Ranks[1].Current) != 0; {
 				if time.Now().After(end) {
-					t.Fatalf("rank 0 is not seen in a call: %+v", live)
+					t.Fatalf("rank 0 is not seen in a call, rank 1 in none: %+v", live)
 				}
+				live.Ranks = nil
 				got := run(t, dir, environment(), mpitrace, "report", "--live", "--json", job)
 				if err := json.Unmarshal([]byte(got.stdout), &live); err != nil {
 					t.Fatalf("%v: status %d, %s", err, got.status, got.stderr)
@@ -89,8 +91,8 @@ func TestLive(t *testing.T) {
 			if live.Job.ID != job || live.Job.State != "running" && live.Job.State != "hung" {
 				t.Errorf("job %+v, want %s alive", live.Job, job)
 			}
-			if name := live.Ranks[0].Current[0].Name; name != "MPI_Barrier" || len(live.Ranks[1].Current) != 0 {
-				t.Errorf("rank 0 in %s, rank 1 in %+v, want MPI_Barrier and nothing", name, live.Ranks[1].Current)
+			if name := live.Ranks[0].Current[0].Name; name != "MPI_Barrier" {
+				t.Errorf("rank 0 in %s, want MPI_Barrier", name)
 			}
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
