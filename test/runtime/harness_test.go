@@ -19,7 +19,7 @@ import (
 )
 
 // limit bounds one run; it only serves to end a test that hangs.
-const limit = 3 * time.Minute
+const limit = 5 * time.Minute
 
 // scratch holds what is tested: mpitrace, and copies of the libraries that make
 // build left; made by TestMain.

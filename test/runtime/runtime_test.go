@@ -130,7 +130,8 @@ func TestUnreceived(t *testing.T) {
 }
 
 // TestRefused: whatever keeps one rank from acting, all ranks observe, one line
-// names the rank and the reason, and the job is unharmed.
+// names the rank and the reason, and the job is unharmed. The rank with the wrong
+// secret has to come while the other still waits.
 func TestRefused(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
 		program := []string{made(t, m, "state")}
@@ -158,7 +159,7 @@ func TestRefused(t *testing.T) {
 			"file size":     {rank1: "ulimit -f 12000", want: []string{rank1 + ": files of at most ", " KiB, 16384 are needed: raise ulimit -f"}},
 			"no shim":       {options: []string{"--act-wait", "2"}, rank1: "unset LD_PRELOAD", want: []string{"rank 1 of 2 did not report within 2s"}},
 			"other mode":    {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_MODE=observe", want: []string{"rank 1 of 2 did not report within 2s"}},
-			"wrong secret":  {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_ACT_SECRET=guess", want: []string{"1 connections to the rendezvous were refused: wrong secret", "rank 1 of 2 did not report within 2s", rank1 + " has no answer from mpitrace run"}},
+			"wrong secret":  {options: []string{"--act-wait", "10"}, rank1: "export MPITRACE_ACT_SECRET=guess", want: []string{"1 connections to the rendezvous were refused: wrong secret", "rank 1 of 2 did not report within 10s", rank1 + " has no answer from mpitrace run"}},
 			"unreachable":   {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_ACT_RENDEZVOUS=id@127.0.0.1:1,[::1]:1,nonsense", want: []string{"rank 1 of 2 did not report", rank1 + " cannot reach mpitrace run at @127.0.0.1:1"}},
 			"tool":          {preload: []string{tool}, want: []string{tool + " defines MPI functions too"}},
 			"start":         {options: []string{"--act-runtime", count}, env: []string{"COUNT_REFUSE=1"}, want: []string{"the runtime did not start"}},

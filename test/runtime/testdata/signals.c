@@ -37,17 +37,21 @@ static unsigned long long open_signals(const char *task)
 {
     char path[300], line[300];
     unsigned long long blocked = 0, open = 0;
+    int found = 0;
     snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
     FILE *file = fopen(path, "r");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         if (strncmp(line, "SigBlk:", 7) == 0) {
             blocked = strtoull(line + 7, NULL, 16);
+            found = 1;
         }
     }
-    if (file == NULL) {
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (!found) {
         return 0; /* it has ended */
     }
-    fclose(file);
     for (int s = 1; s < LIMIT; s++) {
         open |= taken(s) && (blocked >> (s - 1) & 1) == 0 ? 1ull << (s - 1) : 0;
     }
