@@ -96,10 +96,11 @@ func TestRunOtherwise(t *testing.T) {
 }
 
 // besideHelper runs a command while the node's helper serves, in a mount
-// namespace, so that /run is ours.
-const besideHelper = `mount -t tmpfs none /run && { "$0" memmon & helper=$!
-for i in $(seq 200); do [ -S /run/mpitrace/memmon.sock ] && break; sleep 0.05; done
-"$@"; status=$?; kill $helper; wait $helper; exit $status; }`
+// namespace, so that /run is ours. The helper's first word is that it does.
+const besideHelper = `mount -t tmpfs none /run && mkfifo /run/said || exit
+"$0" memmon >/run/said & helper=$!
+read -r word </run/said || exit
+"$@"; status=$?; kill $helper; wait $helper; exit $status`
 
 // TestNodesOwn: where the socket of the job does not lead anywhere, as on its
 // other nodes, the node's helper watches; a job on a node that has one takes it.

@@ -35,9 +35,11 @@ func buildCache(t *testing.T) (program, mpitrace string) {
 }
 
 // besideHelper runs a command while a helper watches memory, and tells it where.
+// The helper's first word is that it does.
 const besideHelper = `export SOCKET=/run/memmon.sock
-"$0" memmon --socket $SOCKET & helper=$!
-for i in $(seq 600); do [ -S $SOCKET ] && break; sleep 0.1; done
+rm -f /run/said && mkfifo /run/said || exit
+"$0" memmon --socket $SOCKET >/run/said & helper=$!
+read -r word </run/said || exit
 "$@"; status=$?; kill $helper; wait $helper; exit $status`
 
 // TestCache: messages from the registration cache over a device that pins memory:
@@ -53,7 +55,7 @@ func TestCache(t *testing.T) {
 	}
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
-			out := g.Run(t, limitOf(5), "sh", "-c", besideHelper, mpitrace, program, "rxe0", way, fmt.Sprint(cycles))
+			out := g.Run(t, limitOf(15), "sh", "-c", besideHelper, mpitrace, program, "rxe0", way, fmt.Sprint(cycles))
 			s := cacheCounts(t, way, out)
 			if s.stale != 0 || s.wrong != 0 || s.missed != 0 || s.hits < cycles*3/4 {
 				t.Errorf("%+v of %d cycles: want none stale, wrong or missed, and most found", s, cycles)
@@ -62,7 +64,7 @@ func TestCache(t *testing.T) {
 		})
 	}
 	// with generations that never change: the check of the check
-	out := g.Run(t, limitOf(5), "env", "MONITOR=blind", program, "rxe0", "munmap", "60")
+	out := g.Run(t, limitOf(15), "env", "MONITOR=blind", program, "rxe0", "munmap", "60")
 	if s := cacheCounts(t, "munmap", out); s.stale < 20 || s.wrong < 20 {
 		t.Errorf("%+v: stale registrations do no harm here, so that nothing is proved", s)
 	}
