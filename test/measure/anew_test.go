@@ -34,7 +34,7 @@ func TestMadeAnew(t *testing.T) {
 						d.add("rank %d is waited for, pattern %+v", c.Ranks[0].Rank, c.Pattern)
 					}
 					var larger deviation
-					if o.falsified(false).agrees(&larger, result, c, 0); len(larger.found) == 0 {
+					if o.falsified(false).agrees(&larger, result, c, 0); d.holds() && len(larger.found) == 0 {
 						t.Error("a false ledger is accepted")
 					}
 					rep, err := report.Load(r.out(), report.Options{})
@@ -42,7 +42,7 @@ func TestMadeAnew(t *testing.T) {
 						t.Fatal(err)
 					}
 					if found := strings.Join(rep.Findings, "\n"); !strings.Contains(found, "rank 1 arrives last at anew.c:") || !strings.Contains(found, "of 200 MPI_Allreduce calls") {
-						t.Errorf("findings: %s", found)
+						d.add("findings: %s", found)
 					}
 					return d
 				})

@@ -19,7 +19,7 @@ import (
 )
 
 // limit bounds one job; it only serves to end one that hangs.
-const limit = time.Minute
+const limit = 5 * time.Minute
 
 // attempts is how often a comparison with moments may be tried: the scheduler
 // may take the processor away between two moments that should be one.
@@ -260,6 +260,10 @@ func (d *deviation) add(format string, args ...any) {
 	}
 	d.found[d.subject] = append(d.found[d.subject], fmt.Sprintf(format, args...))
 }
+
+// holds tells whether nothing is too far off of the subject. Only then is a false
+// ledger one to be found out: what has gone wrong may look like it.
+func (d *deviation) holds() bool { return len(d.found[d.subject]) == 0 }
 
 // near compares a figure with the ledger: it may be off by a share of it, or
 // by slack.

@@ -71,7 +71,9 @@ func TestOverlap(t *testing.T) {
 						for i, q := range r.ledger.requestsOf(t, rank) {
 							compared++
 							d.about(fmt.Sprintf("rank %d, request %d", rank, i))
-							q.agrees(&d, s)
+							if q.agrees(&d, s); !d.holds() {
+								continue
+							}
 							var control deviation
 							longer := request{q.function, q.n, 1.1 * q.whole, 1.1*q.before + 2*slackNS, 1.1*q.blocked + 2*slackNS}
 							if longer.agrees(&control, s); len(control.found[""]) != 3 {
