@@ -79,24 +79,24 @@ func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
 	g := Boot(t, Options{})
-	size := []string{"operations=300", "queue_pairs=100", "limit=60000"} // under emulation everything is slow
+	size := []string{"operations=300", "queue_pairs=100", "limit=300000"} // under emulation everything is slow
 	if *long {
 		size = []string{"operations=500000", "queue_pairs=1000", "limit=300000"}
 	}
 	t.Run("conformance", func(t *testing.T) {
-		conformance(t, g, limitOf(15), append([]string{suite, "rxe0"}, size...)...)
+		conformance(t, g, limitOf(30), append([]string{suite, "rxe0"}, size...)...)
 	})
 	t.Run("second rail, threads", func(t *testing.T) {
-		conformance(t, g, limitOf(15), suite, "rxe1", "threads=1", "operations=500",
+		conformance(t, g, limitOf(30), suite, "rxe1", "threads=1", "operations=500",
 			"send sizes", "shared receive queue", "write and flag", "event ping-pong", "datagram echo", "random operations")
 	})
 	t.Run("faults", func(t *testing.T) {
-		conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=60000", "operations=500",
+		conformance(t, g, limitOf(30), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=300000", "operations=500",
 			"send stream", "write and flag", "read", "datagram echo", "random operations")
 	})
 	for _, name := range []string{"devices", "permission", "limit", "port", "rails", "mtu", "cut"} {
 		t.Run(name, func(t *testing.T) {
-			out := g.Run(t, 2*time.Minute, verbs, name)
+			out := g.Run(t, limitOf(10), verbs, name)
 			if out.Status != 0 {
 				t.Errorf("status %d\n%s", out.Status, out.Stderr)
 			}
@@ -141,7 +141,7 @@ func TestSanitized(t *testing.T) {
 	}
 	suite := compileSuite(t, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 	g := Boot(t, Options{})
-	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "queue_pairs=100", "limit=60000")
+	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "queue_pairs=100", "limit=300000")
 }
 
 // untilDown runs a command until it has sent packets enough, and takes its link
@@ -180,12 +180,12 @@ func TestPair(t *testing.T) {
 	suite := compileSuite(t, "-O2")
 	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
 	side := func(rank int) []string {
-		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "queue_pairs=100", "limit=60000"}
+		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "queue_pairs=100", "limit=300000"}
 	}
-	if err := guests[0].Start(15*time.Minute, side(0)...); err != nil {
+	if err := guests[0].Start(limitOf(30), side(0)...); err != nil {
 		t.Fatal(err)
 	}
-	conformance(t, guests[1], 15*time.Minute, side(1)...)
+	conformance(t, guests[1], limitOf(30), side(1)...)
 	if first, err := guests[0].Wait(); err != nil || first.Status != 0 {
 		t.Errorf("the first guest: %v, status %d\n%s%s", err, first.Status, first.Stdout, first.Stderr)
 	}
