@@ -152,13 +152,13 @@ func TestConformance(t *testing.T) {
 					args := append([]string{d.name, "engine=" + engine}, way...)
 					switch {
 					case build == "thread":
-						args = append(args, "threads=1", "operations=200", "queue_pairs=100", "limit=60000")
+						args = append(args, "threads=1", "operations=200", "queue_pairs=100", "limit=300000")
 					case engine == "thread": // two engines that never sleep, on few processors
-						args = append(args, "operations=600", "limit=60000")
+						args = append(args, "operations=600", "limit=300000")
 					case build == "plain":
-						args = append(args, "operations=3000", "limit=60000")
+						args = append(args, "operations=3000", "limit=300000")
 					default:
-						args = append(args, "operations=1500", "limit=60000")
+						args = append(args, "operations=1500", "limit=300000")
 					}
 					t.Run(strings.Join(append(args[:len(args):len(args)], build), " "), func(t *testing.T) {
 						conformance(t, build, d.may, args...)
@@ -175,7 +175,7 @@ func TestFaults(t *testing.T) {
 	for _, d := range devices {
 		for build, operations := range map[string]int{"plain": 100_000, "address": 5000} {
 			t.Run(d.name+" "+build, func(t *testing.T) {
-				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=60000", fmt.Sprint("operations=", operations))
+				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=300000", fmt.Sprint("operations=", operations))
 			})
 		}
 	}
@@ -192,7 +192,7 @@ func TestScriptedFaults(t *testing.T) {
 		for _, d := range devices {
 			for engine, build := range map[string]string{"inline": "address", "thread": "plain"} {
 				t.Run(strings.Join([]string{fault, d.name, engine}, " "), func(t *testing.T) {
-					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=60000", "fault "+fault)
+					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=300000", "fault "+fault)
 				})
 			}
 		}

@@ -37,7 +37,7 @@ type between struct {
 // start runs args(rank) on host rank.
 func (b *between) start(t *testing.T, h *hosts.Hosts, args func(rank int) []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	b.cancel = cancel
 	t.Cleanup(cancel)
 	for rank := range 2 {
@@ -95,7 +95,7 @@ func TestHosts(t *testing.T) {
 	for _, engine := range []string{"inline", "thread"} {
 		t.Run(engine, func(t *testing.T) {
 			var b between
-			b.start(t, h, func(rank int) []string { return side(rank, "engine="+engine, "operations=5000", "limit=60000") })
+			b.start(t, h, func(rank int) []string { return side(rank, "engine="+engine, "operations=5000", "limit=300000") })
 			b.wait()
 			for rank := range 2 {
 				judge(t, fmt.Sprintf("rank %d", rank), []string{"waiting for a receive"}, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])
@@ -214,7 +214,7 @@ func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
 	t.Helper()
 	h := hosts.New(t, 2)
 	b := between{wantsFirstReader: true}
-	b.start(t, h, func(rank int) []string { return side(rank, "limit=60000", "peer cut off") })
+	b.start(t, h, func(rank int) []string { return side(rank, "limit=300000", "peer cut off") })
 	line, err := b.first.ReadString('\n')
 	if err != nil || line != "cut now\n" {
 		b.cancel()
@@ -245,7 +245,7 @@ func TestLinkDown(t *testing.T) {
 	}
 	for _, way := range []string{"engine=inline", "engine=thread", "faults=" + slow} {
 		t.Run(filepath.Base(way), func(t *testing.T) {
-			words := h.On(0, program, "iwarp:eth0", way, "limit=60000", "link down and up")
+			words := h.On(0, program, "iwarp:eth0", way, "limit=300000", "link down and up")
 			cmd := exec.Command(words[0], words[1:]...)
 			var complaints bytes.Buffer
 			cmd.Stderr = &complaints

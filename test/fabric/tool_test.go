@@ -29,7 +29,7 @@ type outcome struct {
 // runTool runs mpitrace-fabric. Whatever it waits for, it gives up in time.
 func runTool(t *testing.T, build string, args ...string) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, toolPrograms[build], args...)
 	var out, errs bytes.Buffer
@@ -87,7 +87,7 @@ func TestTool(t *testing.T) {
 				}
 				for _, m := range small {
 					t.Run(strings.Join([]string{d.name, engine, build, m.mode}, " "), func(t *testing.T) {
-						args := append([]string{m.mode, "--device", d.name, "--engine", engine, "--json"}, m.args...)
+						args := append([]string{m.mode, "--device", d.name, "--engine", engine, "--timeout", "300", "--json"}, m.args...)
 						r := parse(t, runTool(t, build, args...))
 						if r.Mode != m.mode || r.Engine != engine || len(r.Rails) == 0 || len(r.Rows) != m.rows {
 							t.Errorf("%+v, %d rows", r, len(r.Rows))
@@ -170,7 +170,7 @@ func TestTwoHosts(t *testing.T) {
 	if err := listener.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop := time.AfterFunc(time.Minute, func() { listener.Process.Kill() })
+	stop := time.AfterFunc(10*time.Minute, func() { listener.Process.Kill() })
 	defer stop.Stop()
 	var port int
 	if _, err := fmt.Fscanf(said, "mpitrace fabric: waiting at port %d", &port); err != nil {
@@ -230,17 +230,17 @@ func TestToolMessages(t *testing.T) {
 
 // TestToolKilled: one of the two is killed; the other says so, and ends.
 func TestToolKilled(t *testing.T) {
-	cmd := exec.Command(toolPrograms["plain"], "pingpong", "--size", "8", "--iterations", "1000000000", "--timeout", "10")
+	cmd := exec.Command(toolPrograms["plain"], "pingpong", "--size", "8", "--iterations", "1000000000", "--timeout", "120")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	stop := time.AfterFunc(10*time.Minute, func() { cmd.Process.Kill() })
 	defer stop.Stop()
 	children := fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid)
 	child := 0
-	for n := 0; n < 2000 && child == 0; n++ {
+	for n := 0; n < 20000 && child == 0; n++ {
 		text, _ := os.ReadFile(children)
 		fmt.Sscan(string(text), &child)
 		time.Sleep(5 * time.Millisecond)
@@ -282,7 +282,7 @@ func TestPathsUnderRandomFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, d := range devices {
-				conformance(t, "address", d.may, d.name, "faults="+path, "limit=60000", fmt.Sprint("seed=", seed),
+				conformance(t, "address", d.may, d.name, "faults="+path, "limit=300000", fmt.Sprint("seed=", seed),
 					"puts with a notice", "reads that wait for a token", "credits both ways", "striped messages")
 			}
 			if t.Failed() {

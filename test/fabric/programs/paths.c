@@ -442,7 +442,7 @@ static void sockets(struct side *s)
     struct mt_socket_options o = {.rank = (uint32_t)s->rank,
                                   .size = 2,
                                   .address = "127.0.0.1:0",
-                                  .timeout_ms = 5000,
+                                  .timeout_ms = 60000,
                                   .say = hear};
     static const char *const wrong[] = {"", "host:port", "[::1", "a:70000",
                                         "[::1]x"};

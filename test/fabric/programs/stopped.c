@@ -6,7 +6,13 @@
 
 #include "harness.h"
 
-enum { BYTES = 4000, SLOTS = 64, MOST = 20000, QUIET_MS = 200 };
+enum {
+    BYTES = 4000,
+    SLOTS = 64,
+    MOST = 20000,
+    QUIET_MS = 200,
+    QUIET_TURNS = 200, /* time alone passes without this process too */
+};
 
 /* The provider alone decides when it has enough: a device that reaches the
  * memory of a process that does not run never has. */
@@ -44,8 +50,9 @@ static struct mt_fabric_send write_of(const struct mt_fabric_piece *p,
 static void pour(struct side *s, struct stream *w, const struct mt_fabric_mr *mr,
                  struct remote there, uint64_t most, unsigned quiet_ms)
 {
-    uint64_t quiet_since = now_ms();
-    while (now_ms() - quiet_since < quiet_ms && w->posted < most) {
+    uint64_t quiet_since = now_ms(), turns = 0;
+    while ((now_ms() - quiet_since < quiet_ms || turns++ < QUIET_TURNS) &&
+           w->posted < most) {
         uint64_t slot = w->posted % SLOTS, done = w->done;
         struct mt_fabric_piece p = piece(mr, slot * BYTES, BYTES);
         struct mt_fabric_send work = write_of(&p, there, slot);
@@ -56,6 +63,7 @@ static void pour(struct side *s, struct stream *w, const struct mt_fabric_mr *mr
         take(s, w);
         if (status == MT_OK || w->done > done) {
             quiet_since = now_ms();
+            turns = 0;
         }
     }
 }

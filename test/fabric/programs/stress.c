@@ -188,9 +188,9 @@ static void fill_up(struct side *s, bool dies)
                                       .flags = MT_FABRIC_SIGNALED,
                                       .piece_count = 1,
                                       .pieces = &p};
-        uint64_t quiet_since = now_ms();
-        while (now_ms() - quiet_since <
-               100) { /* until nothing moves any more */
+        /* until nothing moves any more; time alone passes without us too */
+        uint64_t quiet_since = now_ms(), turns = 0;
+        while (now_ms() - quiet_since < 100 || turns++ < 100) {
             struct mt_fabric_completion c;
             waiting(s);
             enum mt_status status = mt_fabric_post_send(s->qp, &work);
@@ -198,11 +198,13 @@ static void fill_up(struct side *s, bool dies)
             if (status == MT_OK) {
                 posted++;
                 quiet_since = now_ms();
+                turns = 0;
             }
             if (took(s->send_cq, &c)) {
                 EQ(c.status, MT_OK);
                 done++;
                 quiet_since = now_ms();
+                turns = 0;
             }
         }
         CHECK(posted > done); /* it was full */

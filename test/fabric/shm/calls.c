@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 {
     struct setting setting = {.device = "shm",
                               .options = {.engine_cpu = -1},
-                              .limit_ms = 60000};
+                              .limit_ms = 300000};
     int wires[2], failed = 0;
     pid_t pids[2];
     if (argc < 2) {

@@ -441,7 +441,7 @@ int main(int argc, char **argv)
 {
     struct setting setting = {.device = "shm",
                               .options = {.engine_cpu = -1},
-                              .limit_ms = 60000};
+                              .limit_ms = 300000};
     static struct survivor survivor;
     int wires[2];
     if (argc < 3) {
