@@ -453,7 +453,7 @@ func TestScale(t *testing.T) {
 		spent += time.Since(began)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		used := (after.HeapAlloc - before.HeapAlloc) >> 20
+		used := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20
 		t.Logf("%d ranks on a node: %v, %d MB live, %d MB of the system", perNode, spent, used, after.HeapSys>>20)
 		if used > 200 {
 			t.Errorf("%d MB", used)

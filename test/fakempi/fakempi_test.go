@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-const limit = 30 * time.Second
+const limit = 5 * time.Minute
 
 func build(t *testing.T, args ...string) {
 	t.Helper()

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         for (;;)
             pause();
     if (strcmp(how, "stuck") == 0)
-        sleep(1); /* rank 0 is in MPI_Recv by then */
+        sleep(3); /* rank 0 is in MPI_Recv by then */
     end(how);
     return 0;
 }
