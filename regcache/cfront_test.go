@@ -133,7 +133,7 @@ func TestThreadsC(t *testing.T) {
 	seen := &observer{cTable: c, publish: func(r *Region) { published[r.Slot()].Store(r) }}
 	core.opt.Front = seen
 
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	var all sync.WaitGroup
 	var working atomic.Int32
 	working.Store(threads)

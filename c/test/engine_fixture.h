@@ -21,7 +21,7 @@ enum { ALL_WAYS = 0 };
 enum { ALL_WAYS = 1 };
 #endif
 
-enum { FIX_PROCESSES = 8, FIX_BYTES = 1 << 16, FIX_LIMIT_MS = 100000 };
+enum { FIX_PROCESSES = 8, FIX_BYTES = 1 << 16, FIX_LIMIT_MS = 300000 };
 
 /* What all processes of a job share. */
 struct fix_shared {

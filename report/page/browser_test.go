@@ -22,7 +22,7 @@ import (
 )
 
 // browserLimit bounds what one test waits for the browser.
-const browserLimit = 2 * time.Minute
+const browserLimit = 10 * time.Minute
 
 // chromium starts a browser for one test.
 func chromium(t testing.TB) context.Context {
@@ -149,7 +149,7 @@ func ask[T any](t testing.TB, ctx context.Context, expression string) T {
 // await waits until an expression is true; what says what that means.
 func await(t testing.TB, ctx context.Context, what, expression string) {
 	t.Helper()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(20*time.Second))); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(browserLimit))); err != nil {
 		t.Errorf("waited in vain until %s: %v", what, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // limit ends a job that hangs. Nothing depends on how long one takes.
-const limit = 3 * time.Minute
+const limit = 10 * time.Minute
 
 // program is one of programs/, and how it is run.
 type program struct {

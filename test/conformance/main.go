@@ -88,7 +88,7 @@ func parseFlags() (options, error) {
 	flag.BoolVar(&opt.verbose, "v", false, "name each test as it ends")
 	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "library to preload")
 	flag.StringVar(&opt.reporter, "mpitrace", "build/mpitrace", "command that reads results")
-	flag.DurationVar(&opt.timeout, "timeout", 0, "limit of one test (default 25s native, 60s with the shim)")
+	flag.DurationVar(&opt.timeout, "timeout", 0, "limit of one test (default 25s native, 5m with the shim)")
 	flag.Float64Var(&opt.memory, "memory", 4, "leave out tests that need more GiB than this")
 	flag.IntVar(&opt.jobs, "j", runtime.NumCPU(), "parallel compilations")
 	flag.StringVar(&opt.mirror, "mirror", "http://deb.debian.org/debian", "Debian mirror for the source package")
@@ -128,7 +128,7 @@ func (opt *options) complete() error {
 		return fmt.Errorf("run this from the top of the source tree: %w", err)
 	}
 	if opt.timeout == 0 {
-		opt.timeout = 60 * time.Second
+		opt.timeout = 5 * time.Minute
 		if opt.native {
 			opt.timeout = 25 * time.Second
 		}

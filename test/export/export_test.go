@@ -20,7 +20,7 @@ import (
 )
 
 // limit bounds one job; it only serves to end one that hangs.
-const limit = 2 * time.Minute
+const limit = 5 * time.Minute
 
 // run runs the example with a trace and returns the result directory.
 func run(t *testing.T, m mpijob.MPI, ranks int, env ...string) string {
