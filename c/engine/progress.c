@@ -125,9 +125,9 @@ static void mt_peers_serve(struct mt_engine *engine)
 static void mt_device_lose(struct mt_engine *engine)
 {
     mt_path_say(engine->o.say, engine->o.user,
-                "%s is lost, as its driver reports: messages to and from other "
-                "processes end with an error from now on",
-                engine->rails.rails[0].name);
+                "%s of process %u is lost, as its driver reports: its messages "
+                "to and from others end with an error from now on",
+                engine->rails.rails[0].name, engine->process);
     __atomic_store_n(&engine->device_lost, true, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < engine->processes; i++) {
         if (i != engine->process) {
