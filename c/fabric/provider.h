@@ -73,6 +73,10 @@ struct mt_fabric_provider {
     const char *name;
     /* At most limit devices; returns how many there are. */
     uint32_t (*devices)(struct mt_fabric_device *devices, uint32_t limit);
+    /* The nth directory whose files are counters of a port; false: there are no
+     * more. NULL: there are none. */
+    bool (*counters)(const struct mt_fabric_device *device, uint32_t port,
+                     uint32_t n, char *path, size_t bytes);
     enum mt_status (*open)(const struct mt_fabric_device *device,
                            const struct mt_fabric_options *options,
                            struct mt_fabric_context **context_p);

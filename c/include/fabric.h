@@ -133,6 +133,20 @@ struct mt_fabric_options {
 enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
                                  uint32_t limit, uint32_t *count_p);
 
+/* What the system has counted of a port, for all processes and since it came up:
+ * packets, and those that were malformed, lost or sent again. The names are the
+ * system's, and its driver's. */
+struct mt_fabric_counter {
+    char name[MT_FABRIC_NAME_BYTES];
+    uint64_t value;
+};
+
+/* Of a listed device, at most limit of them; returns how many. 0: nobody counts,
+ * as over shared memory. */
+uint32_t mt_fabric_counters(const struct mt_fabric_device *device,
+                            uint32_t port, struct mt_fabric_counter *counters,
+                            uint32_t limit);
+
 /* Opens a device by name. MT_ENODEVICE: say() gets the names that exist. */
 enum mt_status mt_fabric_open(const char *device,
                               const struct mt_fabric_options *options,

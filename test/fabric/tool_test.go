@@ -228,6 +228,46 @@ func TestToolMessages(t *testing.T) {
 	}
 }
 
+// receivedPackets is a counter of the loopback interface, as list tells it.
+func receivedPackets(t *testing.T) uint64 {
+	t.Helper()
+	var list struct {
+		Devices []struct {
+			Name  string
+			Ports []struct{ Counters map[string]uint64 }
+		}
+	}
+	o := runTool(t, "address", "list", "--json")
+	if err := json.Unmarshal([]byte(o.out), &list); err != nil {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	for _, d := range list.Devices {
+		if d.Name == "shm" && len(d.Ports[0].Counters) != 0 {
+			t.Errorf("counters of shared memory: %v", d.Ports[0].Counters)
+		}
+		if d.Name != "iwarp:lo" {
+			continue
+		}
+		for _, name := range []string{"rx_errors", "rx_dropped", "tx_errors"} {
+			if _, there := d.Ports[0].Counters[name]; !there {
+				t.Errorf("%s has no %s", d.Name, name)
+			}
+		}
+		return d.Ports[0].Counters["rx_packets"]
+	}
+	t.Fatalf("no iwarp:lo in %s", o.out)
+	return 0
+}
+
+// TestToolCounters: list says what the system has counted.
+func TestToolCounters(t *testing.T) {
+	before := receivedPackets(t)
+	parse(t, runTool(t, "address", "pingpong", "--device", "iwarp:lo", "--size", "8", "--iterations", "100", "--json"))
+	if after := receivedPackets(t); after < before+100 {
+		t.Errorf("%d packets before 100 messages there and back, %d after", before, after)
+	}
+}
+
 // TestToolKilled: one of the two is killed; the other says so, and ends.
 func TestToolKilled(t *testing.T) {
 	cmd := exec.Command(toolPrograms["plain"], "pingpong", "--size", "8", "--iterations", "1000000000", "--timeout", "120")

@@ -192,6 +192,16 @@ static uint32_t mt_iwarp_devices(struct mt_fabric_device *devices,
     return count;
 }
 
+static bool mt_iwarp_counters(const struct mt_fabric_device *device,
+                              uint32_t port, uint32_t n, char *path,
+                              size_t bytes)
+{
+    (void)port;
+    snprintf(path, bytes, "/sys/class/net/%s/statistics",
+             device->name + sizeof(mt_prefix) - 1);
+    return n == 0;
+}
+
 /* ---- the context ---- */
 
 static void mt_iwarp_close(struct mt_fabric_context *base)
@@ -530,6 +540,7 @@ static void mt_iwarp_ah_destroy(struct mt_fabric_ah *ah)
 const struct mt_fabric_provider mt_fabric_iwarp = {
     .name = "iwarp",
     .devices = mt_iwarp_devices,
+    .counters = mt_iwarp_counters,
     .open = mt_iwarp_open,
     .close = mt_iwarp_close,
     .event_fd = mt_soft_event_fd,

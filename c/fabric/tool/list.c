@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { DEVICES = 64 };
+enum { DEVICES = 64, COUNTERS = 256 };
 
 struct named {
     uint32_t bit;
@@ -75,14 +75,30 @@ static void print_caps(const struct mt_fabric_caps *c, bool json)
     print_flag("implicit_region", c->implicit, json);
 }
 
-static void print_port(const struct mt_fabric_port *p, bool json)
+/* For programs, which keep them and look at what changes. */
+static void print_counters(const struct mt_fabric_device *d, uint32_t port)
+{
+    static struct mt_fabric_counter counters[COUNTERS];
+    uint32_t count = mt_fabric_counters(d, port, counters, COUNTERS);
+    printf(",\"counters\":{");
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%s\"%s\":%llu", i > 0 ? "," : "", counters[i].name,
+               (unsigned long long)counters[i].value);
+    }
+    printf("}");
+}
+
+static void print_port(const struct mt_fabric_device *d,
+                       const struct mt_fabric_port *p, bool json)
 {
     if (json) {
         printf("{\"name\":\"%s\",\"number\":%u,\"mtu_bytes\":%u,"
-               "\"bits_per_second\":%llu,\"up\":%s}",
+               "\"bits_per_second\":%llu,\"up\":%s",
                p->name, p->number, p->mtu,
                (unsigned long long)p->bits_per_second,
                p->up ? "true" : "false");
+        print_counters(d, p->number);
+        printf("}");
         return;
     }
     printf("  port %u: %s, %s, mtu %u", p->number, p->name,
@@ -108,7 +124,7 @@ void tool_list(struct tool *t)
                json && i > 0 ? "," : "", d->name, d->provider);
         for (uint32_t p = 0; p < d->port_count; p++) {
             printf("%s", json && p > 0 ? "," : "");
-            print_port(&d->ports[p], json);
+            print_port(d, &d->ports[p], json);
         }
         printf(json ? "]" : "");
         print_caps(&d->caps, json);

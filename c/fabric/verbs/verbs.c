@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -348,9 +349,23 @@ static void mt_verbs_srq_destroy(struct mt_fabric_srq *base)
     free(srq);
 }
 
+static bool mt_verbs_counters(const struct mt_fabric_device *device,
+                              uint32_t port, uint32_t n, char *path,
+                              size_t bytes)
+{
+    static const char *const kinds[] = {"counters", "hw_counters"};
+    if (n >= sizeof(kinds) / sizeof(kinds[0])) {
+        return false;
+    }
+    snprintf(path, bytes, "/sys/class/infiniband/%s/ports/%u/%s", device->name,
+             port, kinds[n]);
+    return true;
+}
+
 const struct mt_fabric_provider mt_fabric_verbs = {
     .name = "verbs",
     .devices = mt_verbs_devices,
+    .counters = mt_verbs_counters,
     .open = mt_verbs_open,
     .close = mt_verbs_close,
     .event_fd = mt_verbs_event_fd,
