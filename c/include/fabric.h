@@ -58,8 +58,9 @@ enum mt_fabric_opcode {
 /* How the target of a WRITE may learn that it has arrived. */
 enum mt_fabric_notify {
     /* by polling memory from mt_fabric_mr_allocate: a later WRITE of 8 aligned
-     * bytes on the same queue pair is seen whole, and not before what was written
-     * ahead of it */
+     * bytes on the same queue pair is not seen before what was written ahead of
+     * it. Its bytes may be seen one by one, the first one first: Soft-RoCE copies
+     * them so on some processors */
     MT_FABRIC_NOTIFY_FLAG_WRITE = 1,
     MT_FABRIC_NOTIFY_IMM = 2,  /* by WRITE_WITH_IMM, which takes a receive */
     MT_FABRIC_NOTIFY_SEND = 4, /* by a SEND behind it on the same queue pair */

@@ -745,6 +745,13 @@ static void ring_refuse_test(void)
               (status == MT_OK && bytes <= 2048));
         r.head = r.at = 0;
     }
+    static const unsigned char whole[8] = {100, 2, 0, 0, 1}; /* 612 bytes */
+    *flag = 0;
+    for (unsigned i = 0; i <= 4; i++) { /* it comes byte by byte */
+        CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
+        memcpy(flag, whole, i + 1);
+    }
+    CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_OK && bytes == 612);
     *flag = UINT64_C(2) << 32; /* twice nothing until the end */
     CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
     for (unsigned i = 0; i < 2; i++) { /* fill it, and lie about what was read */

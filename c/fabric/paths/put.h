@@ -96,7 +96,8 @@ MT_INLINE uint64_t mt_put_target_allows(const struct mt_put_target *target)
                : target->seen + target->window;
 }
 
-/* Whether all puts up to this one are here. Pairs with the flag's WRITE. */
+/* Whether all puts up to this one are here. Pairs with the flag's WRITE: a number
+ * of which only the first bytes are seen yet is less than all of it. */
 MT_INLINE bool mt_put_target_test(const struct mt_put_target *target,
                                   uint64_t sequence)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The lower half of a flag is the length of the message; the upper is never
- * zero. */
+ * zero, and seen last where a flag is not seen whole. */
 #define MT_FLAG_HERE (UINT64_C(1) << 32)
 #define MT_FLAG_SKIP (UINT64_C(2) << 32) /* the rest of the ring is empty */
 
@@ -201,8 +201,8 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
         at = (uint64_t *)r->ring;
         flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     }
-    if (flag == 0) {
-        return MT_EAGAIN;
+    if (flag < MT_FLAG_HERE) {
+        return MT_EAGAIN; /* none, or not all of it yet */
     }
     uint64_t bytes = flag - MT_FLAG_HERE;
     if (bytes > r->bytes / 2 ||
