@@ -40,7 +40,9 @@ type Sent struct {
 // The wait Lm is that of a place of the program and a size. It is known only
 // where messages left straight; until then it is taken for nothing, which costs a
 // place SenderLook messages. One that turns out to wait longer than a copy takes
-// copies, and is looked at again SenderHold messages later.
+// copies, and is looked at again SenderHold messages later. The look-ups V are taken
+// for nothing until they are known, too: the first finds no registration, and memory
+// that nobody has touched yet.
 type Sender struct {
 	o         SenderOptions
 	copies    [64]latest  // Cm by size: from 2^i to less than 2^(i+1) bytes
@@ -89,13 +91,13 @@ func (s *latest) add(ns uint64) {
 
 func (s *latest) known() bool { return s.n >= SenderLook }
 
-// median of the latest; 0 without any.
+// median of the latest; 0 before it is known.
 func (s *latest) median() float64 {
-	v := slices.Sorted(slices.Values(s.ns[:min(s.n, SenderLook)]))
-	if len(v) == 0 {
+	if !s.known() {
 		return 0
 	}
-	return float64(v[(len(v)-1)/2]+v[len(v)/2]) / 2
+	v := slices.Sorted(slices.Values(s.ns[:]))
+	return float64(v[(SenderLook-1)/2]+v[SenderLook/2]) / 2
 }
 
 // mean of the latest but for the largest, in which the machine may have done

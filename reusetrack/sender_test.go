@@ -1,6 +1,7 @@
 package reusetrack
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,7 +15,7 @@ import (
 //
 //	new [from=BYTES] [speculation=PERCENT] [room=N] [most=N]
 //	costs bytes=N copy=NS [register=NS]    eight measurements of a size
-//	looks table=NS cache=NS                eight of both look-ups
+//	looks table=NS cache=NS [times=N]      eight, or so many, of both look-ups
 //	send N address=A bytes=N site=S [exposed=NS] [refuse] [apart=N]
 //	                                       N messages from a buffer, or each from
 //	                                       one apart bytes behind the last; what
@@ -43,7 +44,7 @@ func TestSenderScenarios(t *testing.T) {
 				}
 				s.Register(number("bytes"), float64(number("register")))
 			case "looks":
-				for range SenderLook {
+				for range cmp.Or(number("times"), SenderLook) {
 					s.LookedUp(number("table"))
 					s.Borrowed(number("cache"))
 				}

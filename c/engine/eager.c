@@ -14,7 +14,6 @@
 enum {
     MT_EAGER_CLOCKS = 33,
     MT_EAGER_LOOKS = 64, /* one look-up in so many is timed, */
-    MT_EAGER_TRIES = 5,  /* registrations to be timed, of each size */
     MT_EAGER_GAP_NS = 5000, /* of more between two looks somebody computes */
 };
 
@@ -216,7 +215,7 @@ static bool mt_register_ns(struct mt_engine *engine, void *memory,
                            uint64_t bytes, double *ns_p)
 {
     struct mt_reuse_samples samples = {.n = 0};
-    for (unsigned i = 0; i < MT_EAGER_TRIES; i++) {
+    for (unsigned i = 0; i < MT_REUSE_LOOK; i++) {
         struct mt_fabric_mr *mr;
         uint64_t begin = mt_engine_now_ns();
         if (mt_fabric_mr_register(engine->pd, memory, bytes, 0, &mr) != MT_OK) {

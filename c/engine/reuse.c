@@ -13,8 +13,11 @@ static bool mt_known(const struct mt_reuse_samples *s)
 
 static double mt_median(const struct mt_reuse_samples *s)
 {
+    const uint32_t n = MT_REUSE_LOOK;
     uint64_t v[MT_REUSE_LOOK];
-    uint32_t n = mt_known(s) ? MT_REUSE_LOOK : (uint32_t)s->n;
+    if (!mt_known(s)) {
+        return 0;
+    }
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = i;
         for (; at > 0 && v[at - 1] > s->ns[i]; at--) {

@@ -31,8 +31,8 @@ enum {
 struct mt_reuse_samples {
     uint64_t ns[MT_REUSE_LOOK];
     uint64_t n;    /* so far */
-    double median; /* 0: there are none */
-    double mean;   /* but for the largest; 0: it is not known */
+    double median; /* 0: it is not known */
+    double mean;   /* but for the largest; the same */
 };
 
 /* A buffer. */

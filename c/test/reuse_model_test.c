@@ -122,7 +122,8 @@ static void costs(struct mt_reuse *m, const char *line)
 
 static void looks(struct mt_reuse *m, const char *line)
 {
-    for (unsigned i = 0; i < MT_REUSE_LOOK; i++) {
+    uint64_t times = argument(line, "times", MT_REUSE_LOOK);
+    for (uint64_t i = 0; i < times; i++) {
         mt_reuse_sample(&m->usage, argument(line, "table", 0));
         mt_reuse_sample(&m->cache, argument(line, "cache", 0));
     }
