@@ -265,9 +265,9 @@ test-arm64:
 	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
 
-# The fabric on real verbs: Soft-RoCE in guests. make test has the same without
-# sanitizers, and fewer random operations.
-test-vm: deps-test
+# The fabric, and act mode by each of its ways, on real verbs: Soft-RoCE in guests.
+# make test has the same without sanitizers, fewer random operations and some jobs.
+test-vm: deps-test build
 	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
 
 # Ten million random operations for each software device, every sanitizer with

@@ -355,7 +355,7 @@ func (g *Guest) Start(limit time.Duration, args ...string) error {
 	if err := g.port.SetDeadline(time.Now().Add(limit + 30*time.Second)); err != nil {
 		return err
 	}
-	return g.request.Encode(wire.Request{Args: args, Dir: dir, Env: os.Environ(), Seconds: int(limit / time.Second)})
+	return g.request.Encode(wire.Request{Args: args, Dir: dir, Env: mpijob.Environ(), Seconds: int(limit / time.Second)})
 }
 
 // Wait returns what is left of the command that was started.

@@ -16,7 +16,7 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-var long = flag.Bool("long", false, "500,000 random operations, and the sanitizers")
+var long = flag.Bool("long", false, "500,000 random operations, the sanitizers, and all jobs in act mode")
 
 // compileSuite builds the conformance suite of c/fabric, as test/fabric does.
 func compileSuite(t *testing.T, flags ...string) string {
