@@ -135,7 +135,7 @@ func natively(t *testing.T, dir string, program []string) []string {
 	t.Helper()
 	m := mpijob.All[0]
 	argv := append([]string{compileMPI(t, m, dir, program[0])}, program[1:]...)
-	out, err := mpijob.Run(mpijob.Job{MPI: m, Ranks: 2, Argv: argv, Timeout: time.Minute})
+	out, err := mpijob.Run(mpijob.Job{MPI: m, Ranks: 2, Argv: argv, Timeout: 5 * time.Minute})
 	if err != nil || out.Status != 0 || out.TimedOut {
 		t.Fatalf("without mpitrace: %v, status %d\n%s%s", err, out.Status, out.Stdout, out.Stderr)
 	}
@@ -159,7 +159,7 @@ func (j actJob) run(t *testing.T, g *Guest, want []string) {
 	result := "/run/" + strings.ReplaceAll(j.MPI.Name+" "+j.name, " ", "")
 	j.Before = append(j.Before, "--output", result, "--")
 	began := time.Now()
-	out := g.Run(t, limitOf(3), append([]string{"sh", "-c", thenCounts, result}, j.Command()...)...)
+	out := g.Run(t, limitOf(10), append([]string{"sh", "-c", thenCounts, result}, j.Command()...)...)
 	printed, counts, found := bytes.Cut(out.Stdout, []byte("packets "))
 	if out.Status != 0 || !found || bytes.Contains(out.Stderr, []byte("act mode is off")) {
 		t.Fatalf("status %d\n%s%s", out.Status, out.Stdout, out.Stderr)
