@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -45,10 +46,10 @@ func TestFactors(t *testing.T) {
 			}
 			d.about("order")
 			byWorst := slices.Clone(order)
-			slices.SortFunc(byWorst, func(a, b string) int { return int(found[b].Worst - found[a].Worst) })
+			slices.SortFunc(byWorst, func(a, b string) int { return cmp.Compare(found[b].Worst, found[a].Worst) })
 			d.equal("by omega / T", byWorst, fmt.Sprint(published))
 			byAverage := slices.Clone(order)
-			slices.SortFunc(byAverage, func(a, b string) int { return int(found[b].Average - found[a].Average) })
+			slices.SortFunc(byAverage, func(a, b string) int { return cmp.Compare(found[b].Average, found[a].Average) })
 			d.equal("by mean distance / T", byAverage, fmt.Sprint(published))
 			for _, row := range published {
 				t.Logf("%-15s mean distance / T %8.1f, omega / T %8.1f, %8.0f times the divisor", row, found[row].Average, found[row].Worst, found[row].Worst*scale)
