@@ -3,8 +3,6 @@
  * once. A lost datagram counts for nothing. */
 #include "tool.h"
 
-#include <stdlib.h>
-
 static const uint64_t sizes[] = {8, 64, 256, 1024, 4096, 16384, 65472};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), BATCHES = 51 };
 
@@ -12,12 +10,6 @@ static uint64_t messages(const struct tool *t, uint64_t bytes)
 {
     uint64_t n = (UINT64_C(1) << 28) / (bytes + 2000);
     return t->config.iterations > 0 ? t->config.iterations : n;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
 }
 
 /* Batches of half round trips, in us: the median and the least. */
@@ -31,8 +23,7 @@ static void latency(struct tool *t, struct tool_sends *s, uint64_t n,
         struct tool_sent sent = tool_sends_run(t, s, TOOL_BI, n);
         us[b] = sent.seconds * 1e6 / 2 / (double)n;
     }
-    qsort(us, BATCHES, sizeof(us[0]), by_value);
-    *median_p = us[BATCHES / 2];
+    *median_p = tool_median(us, BATCHES);
     *least_p = us[0];
 }
 

@@ -91,6 +91,27 @@ void tool_verify(const void *memory, uint64_t bytes, uint64_t seed,
     }
 }
 
+void tool_stamp(char *at, uint64_t bytes, uint64_t number)
+{
+    if (bytes >= 16) {
+        memcpy(at + bytes - 8, &number, 8);
+    }
+    memcpy(at, &number, bytes < 8 ? bytes : 8);
+}
+
+void tool_stamped(const char *at, uint64_t bytes, uint64_t number)
+{
+    uint64_t first = number, last = number;
+    memcpy(&first, at, bytes < 8 ? bytes : 8);
+    if (bytes >= 16) {
+        memcpy(&last, at + bytes - 8, 8);
+    }
+    if (mt_unlikely(first != number || last != number)) {
+        tool_fail("WRONG DATA: message %llu of %llu bytes",
+                  (unsigned long long)number, (unsigned long long)bytes);
+    }
+}
+
 /* ---- queue pairs ---- */
 
 struct mt_fabric_qp_options tool_rc_options(const struct mt_rail *rail,

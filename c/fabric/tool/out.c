@@ -2,9 +2,22 @@
 #include "tool.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../include/version.gen.h"
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+double tool_median(double *batches, uint32_t count)
+{
+    qsort(batches, count, sizeof(batches[0]), by_value);
+    return batches[count / 2];
+}
 
 static const char *const tool_engines[] = {"inline", "peer", "thread"};
 

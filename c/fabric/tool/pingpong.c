@@ -2,7 +2,6 @@
  * and by a WRITE with a notice behind it. */
 #include "tool.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const uint64_t sizes[] = {8, 64, 1024, 8192, 65536, 1048576};
@@ -25,28 +24,6 @@ static uint64_t iterations(const struct tool *t, uint64_t bytes)
 {
     uint64_t n = UINT64_C(400000000) / (bytes + 2000);
     return t->config.iterations > 0 ? t->config.iterations : n;
-}
-
-/* The first and the last word of a message tell its number. */
-static void stamp(char *at, uint64_t bytes, uint64_t number)
-{
-    if (bytes >= 16) {
-        memcpy(at + bytes - 8, &number, 8);
-    }
-    memcpy(at, &number, bytes < 8 ? bytes : 8);
-}
-
-static void stamped(const char *at, uint64_t bytes, uint64_t number)
-{
-    uint64_t first = number, last = number;
-    memcpy(&first, at, bytes < 8 ? bytes : 8);
-    if (bytes >= 16) {
-        memcpy(&last, at + bytes - 8, 8);
-    }
-    if (mt_unlikely(first != number || last != number)) {
-        tool_fail("WRONG DATA: message %llu of %llu bytes",
-                  (unsigned long long)number, (unsigned long long)bytes);
-    }
 }
 
 /* ---- SEND and receive ---- */
@@ -80,7 +57,7 @@ static void send(struct tool *t, struct pingpong *p, uint64_t number)
                  (p->inlines ? (uint32_t)MT_FABRIC_INLINE : 0),
         .piece_count = 1,
         .pieces = &piece};
-    stamp(p->data.at, p->bytes, number);
+    tool_stamp(p->data.at, p->bytes, number);
     tool_check(mt_fabric_post_send(p->qp, &work), "sending");
     if (!each) {
         return;
@@ -104,7 +81,7 @@ static void receive(struct tool *t, struct pingpong *p, uint64_t number)
         tool_fail("WRONG DATA: %u bytes came, %llu were sent", c.bytes,
                   (unsigned long long)p->bytes);
     }
-    stamped(slot(p, c.id), p->bytes, number);
+    tool_stamped(slot(p, c.id), p->bytes, number);
     post_receive(p, c.id + DEPTH);
 }
 
@@ -124,7 +101,7 @@ static void put(struct tool *t, struct pingpong *p, uint64_t number)
         .rkey = p->data.remote_rkey};
     struct tool_wait w = {0};
     enum mt_status status;
-    stamp(p->data.at, p->bytes, number);
+    tool_stamp(p->data.at, p->bytes, number);
     while ((status = mt_put_post(&p->put, &work)) == MT_EAGAIN || p->put.owes) {
         struct mt_fabric_completion c;
         tool_poll(p->send_cq, &c, 1);
@@ -157,7 +134,7 @@ static void await(struct tool *t, struct pingpong *p, uint64_t number)
         tool_wait(t, &w, "a WRITE");
     }
     mt_put_allow(&p->put, mt_put_target_allows(&p->target));
-    stamped(p->data.at + p->data.bytes / 2, p->bytes, number);
+    tool_stamped(p->data.at + p->data.bytes / 2, p->bytes, number);
 }
 
 /* ---- both ---- */
@@ -241,12 +218,6 @@ static void verify(struct tool *t, struct pingpong *p, bool puts, uint64_t i)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 /* The median of batches, and the least: what other load leaves of it. */
 void tool_pingpong(struct tool *t)
 {
@@ -271,13 +242,13 @@ void tool_pingpong(struct tool *t)
             for (int b = 0; b < BATCHES; b++, at += n) {
                 us[b] = run(t, &p, puts != 0, at, n);
             }
-            qsort(us, BATCHES, sizeof(us[0]), by_value);
+            double median = tool_median(us, BATCHES);
             verify(t, &p, puts != 0, at);
             const struct tool_cell cells[] = {
                 {puts ? "WRITE + notice" : "SEND", 0},
                 {NULL, (double)bytes},
                 {NULL, (double)(BATCHES * n)},
-                {NULL, us[BATCHES / 2]},
+                {NULL, median},
                 {NULL, us[0]}};
             tool_row(t, cells);
             close_pair(t, &p);

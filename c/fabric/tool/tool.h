@@ -158,6 +158,10 @@ void tool_fill(void *memory, uint64_t bytes, uint64_t seed);
 void tool_verify(const void *memory, uint64_t bytes, uint64_t seed,
                  const char *what);
 
+/* The first and the last word of a message tell its number. */
+void tool_stamp(char *at, uint64_t bytes, uint64_t number);
+void tool_stamped(const char *at, uint64_t bytes, uint64_t number);
+
 /* ---- stream.c ---- */
 
 enum { TOOL_WINDOW = 128, TOOL_BATCH = 32 };
@@ -233,6 +237,10 @@ struct tool_sent tool_sends_run(struct tool *t, struct tool_sends *s,
                                 enum tool_traffic traffic, uint64_t count);
 
 /* ---- out.c ---- */
+
+/* The median of batches, which are sorted: the first is then the least, what
+ * other load leaves of them. */
+double tool_median(double *batches, uint32_t count);
 
 struct tool_column {
     const char *key;   /* in JSON, with the unit */
