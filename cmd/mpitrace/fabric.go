@@ -50,6 +50,7 @@ Options:
   --per-port N           so many rails of each port
   --engine ENGINE        who moves data in a device of software: inline (the
                          process that asks), peer (the one that polls), thread
+  --engine-cpu A,B       processors of the threads of engine thread
   --size BYTES[,BYTES]   of messages; K, M: times 1024
   --iterations N         of each size
   --connections N        connections or peers at most (256)

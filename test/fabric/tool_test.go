@@ -203,6 +203,7 @@ func TestToolMessages(t *testing.T) {
 		{[]string{"pingpong", "--size", "8,x"}, 2, "a number from 1"},
 		{[]string{"pingpong", "--size", "9999999999999999999999"}, 2, "a number from 1"},
 		{[]string{"pingpong", "--cpu", "0,9999"}, 2, "a number from 0"},
+		{[]string{"pingpong", "--engine-cpu", "x"}, 2, "a number from 0"},
 		{[]string{"pingpong", "--nosuch"}, 2, "--nosuch"},
 		{[]string{"pingpong", "--listen", "1", "--connect", "a"}, 2, "not both"},
 		{[]string{"pingpong", "--device", "nosuch*"}, 1, "no rail that is up is named nosuch*; there are: "},

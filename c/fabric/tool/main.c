@@ -36,6 +36,7 @@ static int usage(FILE *out, int status)
         "'rxe*,iwarp:eth0'\n"
         "  --per-port N           so many rails of each port\n"
         "  --engine ENGINE        inline, peer or thread\n"
+        "  --engine-cpu A,B       processors of the threads of engine thread\n"
         "  --size BYTES[,BYTES]   of messages; K, M: times 1024\n"
         "  --iterations N         of each size\n"
         "  --connections N        connections or peers at most\n"
@@ -116,10 +117,20 @@ static uint32_t choice(const char *option, const char *text,
     exit(2);
 }
 
+/* "A,B", or "A" for both. */
+static void read_cpus(const char *name, const char *text, int *cpus)
+{
+    char *end;
+    cpus[0] = (int)number(name, text, 0, 1023, &end);
+    cpus[1] =
+        *end == ',' ? (int)number(name, end + 1, 0, 1023, NULL) : cpus[0];
+}
+
 enum option_key {
     DEVICE = 256,
     PER_PORT,
     ENGINE,
+    ENGINE_CPU,
     SIZE,
     ITERATIONS,
     CONNECTIONS,
@@ -140,6 +151,7 @@ static const struct option long_options[] = {
     {"device", required_argument, NULL, DEVICE},
     {"per-port", required_argument, NULL, PER_PORT},
     {"engine", required_argument, NULL, ENGINE},
+    {"engine-cpu", required_argument, NULL, ENGINE_CPU},
     {"size", required_argument, NULL, SIZE},
     {"iterations", required_argument, NULL, ITERATIONS},
     {"connections", required_argument, NULL, CONNECTIONS},
@@ -162,7 +174,6 @@ static void read_option(struct tool_options *o, int key, char *text)
     static const char *const engines[] = {"inline", "peer", "thread", NULL};
     static const char *const operations[] = {"write", "send", NULL};
     static const char *const buffers[] = {"device", "registered", NULL};
-    char *end;
     switch (key) {
     case DEVICE: o->patterns = text; break;
     case PER_PORT:
@@ -194,11 +205,8 @@ static void read_option(struct tool_options *o, int key, char *text)
         o->config.threshold =
             number("--stripe-above", text, 0, UINT64_C(1) << 30, NULL);
         break;
-    case CPU:
-        o->cpus[0] = (int)number("--cpu", text, 0, 1023, &end);
-        o->cpus[1] = *end == ',' ? (int)number("--cpu", end + 1, 0, 1023, NULL)
-                                 : o->cpus[0];
-        break;
+    case CPU: read_cpus("--cpu", text, o->cpus); break;
+    case ENGINE_CPU: read_cpus("--engine-cpu", text, o->engine_cpus); break;
     case LISTEN: o->listen = text; break;
     case CONNECT: o->connect = text; break;
     case TIMEOUT:
@@ -244,7 +252,8 @@ int main(int argc, char **argv)
                                            .connections = 256,
                                            .duration_ms = 200},
                                 .timeout_ms = 20000,
-                                .cpus = {-1, -1}};
+                                .cpus = {-1, -1},
+                                .engine_cpus = {-1, -1}};
     argv[0] = "mpitrace fabric";
     while ((key = getopt_long(argc, argv, "h", long_options, NULL)) != -1) {
         read_option(&t.o, key == 'h' ? HELP : key, optarg);

@@ -180,7 +180,8 @@ static void tool_open_rails(struct tool *t)
                                  .per_port = t->o.per_port,
                                  .cq_depth = 4096,
                                  .fabric = {.engine = t->o.engine,
-                                            .engine_cpu = -1,
+                                            .engine_cpu =
+                                                t->o.engine_cpus[t->rank],
                                             .faults = t->o.faults,
                                             .say = tool_say}};
     if (o.patterns == NULL) {

@@ -41,7 +41,8 @@ struct tool_options {
     uint32_t per_port;
     uint32_t timeout_ms;
     enum mt_fabric_engine engine;
-    int cpus[2]; /* of ranks 0 and 1, -1: anywhere */
+    int cpus[2];        /* of ranks 0 and 1, -1: anywhere */
+    int engine_cpus[2]; /* of their engine threads */
     bool json;
 };
 
