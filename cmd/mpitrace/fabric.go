@@ -25,6 +25,7 @@ var fabricModes = [][2]string{
 	{"rails", "several rails against one"},
 	{"memory", "memory for each peer, UD against RC"},
 	{"datagrams", "latency and bandwidth, UD against RC"},
+	{"rendezvous", "a message by READ, its FIN after it or fenced"},
 }
 
 func newFabricCommand() *cobra.Command {

@@ -75,6 +75,7 @@ var small = []struct {
 	{"rails", []string{"--per-port", "3", "--size", "100,50000", "--iterations", "40"}, 6},
 	{"memory", []string{"--connections", "64"}, 2},
 	{"datagrams", []string{"--size", "8,4000", "--iterations", "40"}, 4},
+	{"rendezvous", []string{"--size", "1,100,64K", "--iterations", "20", "--engine-cpu", "0"}, 6},
 }
 
 // TestTool: every mode, checked data, on each device with each engine.

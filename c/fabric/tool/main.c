@@ -20,6 +20,8 @@ const struct tool_mode tool_modes[] = {
     {"memory", "memory for each peer, UD against RC", false, tool_memory},
     {"datagrams", "latency and bandwidth, UD against RC", false,
      tool_datagrams},
+    {"rendezvous", "a message by READ, its FIN after it or fenced", false,
+     tool_rendezvous},
     {NULL, NULL, false, NULL},
 };
 

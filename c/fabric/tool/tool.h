@@ -78,6 +78,7 @@ void tool_connections(struct tool *t);
 void tool_rails(struct tool *t);
 void tool_memory(struct tool *t);
 void tool_datagrams(struct tool *t);
+void tool_rendezvous(struct tool *t);
 
 /* ---- session.c ---- */
 
