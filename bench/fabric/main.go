@@ -36,6 +36,7 @@ var sections = []struct {
 	{"cache", "keeping registrations", cache},
 	{"rails", "one message over several rails", rails},
 	{"memory", "memory of further peers", memory},
+	{"rendezvous", "when the sender of a READ message may go on", rendezvous},
 }
 
 // bench is what the sections share.

@@ -71,18 +71,14 @@ func cache(b *bench) error {
 	return nil
 }
 
-// railRate is what a link of the section rails is paced to: slow enough for the
-// processors not to be the limit.
-const railRate = "1gbit"
+// linkRate is what the links of the sections rails and rendezvous are paced to:
+// slow enough for the processors not to be the limit.
+const linkRate = "1gbit"
 
 func rails(b *bench) error {
-	if err := b.makeHosts(); err != nil {
+	if err := b.pace(); err != nil {
 		return err
 	}
-	if err := b.hosts.Pace(railRate); err != nil {
-		return err
-	}
-	fmt.Printf("two links, each paced to %s\n", railRate)
 	args := []string{"rails", "--device", "iwarp:eth0,iwarp:eth1", "--size", "512,4K,64K,1M"}
 	err := b.table(between, args, "rails", "bytes")
 	published("both-way put, MB/s: one rail 670, two 1332; latency of 4 bytes 2 to 2.77 us whatever the rails (Qian 2010, 3.3)")
@@ -95,6 +91,29 @@ func memory(b *bench) error {
 		b.table(between, []string{"memory", "--connections", "512", "--device", "iwarp:eth0"}, "transport"))
 	published("some 200 pages for each RC connection of a process: 95 receive buffers of 8 KB (Rashti 2010, 6.6.2)")
 	return err
+}
+
+// rendezvous is about who sends a FIN while its receiver computes: nobody, or an
+// engine thread. The threads of both sides have the processor of the sender, which
+// yields while it waits: so two processors are enough.
+func rendezvous(b *bench) error {
+	inside := []string{"rendezvous", "--device", "shm", "--buffers", "registered", "--engine"}
+	outside := []string{"rendezvous", "--device", "iwarp:eth0", "--engine"}
+	engines := [][]string{{"inline"}, {"thread", "--engine-cpu", "0"}}
+	for _, engine := range engines {
+		if err := b.table(here, slices.Concat(inside, engine), "receiver", "bytes"); err != nil {
+			return err
+		}
+	}
+	if err := b.pace(); err != nil {
+		return err
+	}
+	var err error
+	for _, engine := range engines {
+		err = errors.Join(err, b.table(between, slices.Concat(outside, engine), "receiver", "bytes"))
+	}
+	published("a fenced FIN is named as future work, without figures (Sur 2006)")
+	return errors.Join(err, b.hosts.Unpace())
 }
 
 func published(texts ...string) {
@@ -177,6 +196,26 @@ func (b *bench) makeHosts() error {
 	return made.AddNetwork()
 }
 
+// pace makes the links of the two hosts slow, until Unpace.
+func (b *bench) pace() error {
+	if err := b.makeHosts(); err != nil {
+		return err
+	}
+	fmt.Printf("links between the hosts paced to %s\n", linkRate)
+	return b.hosts.Pace(linkRate)
+}
+
+// own are the options that each of two hosts has for itself.
+func own(args []string) []string {
+	var words []string
+	for _, option := range []string{"--device", "--engine", "--engine-cpu"} {
+		if i := slices.Index(args, option); i >= 0 {
+			words = append(words, args[i:i+2]...)
+		}
+	}
+	return words
+}
+
 // once runs a mode of this host, or between two.
 func (b *bench) once(twoHosts bool, args []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -193,9 +232,8 @@ func (b *bench) once(twoHosts bool, args []string) ([]byte, error) {
 		return nil, err
 	}
 	const address = "10.89.7.1:7701"
-	device := args[slices.Index(args, "--device")+1]
 	words = b.hosts.On(0, append(words, "--cpu", "0", "--listen", address)...)
-	other := b.hosts.On(1, b.tool, "--device", device, "--cpu", "1", "--connect", address)
+	other := b.hosts.On(1, append([]string{b.tool, "--cpu", "1", "--connect", address}, own(args)...)...)
 	second := exec.CommandContext(ctx, other[0], other[1:]...)
 	second.Stderr = os.Stderr
 	if err := second.Start(); err != nil {
