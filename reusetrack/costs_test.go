@@ -117,7 +117,7 @@ func TestMeasure(t *testing.T) {
 	if err := c.Validate(); err != nil || !c.StandIn || len(c.Notes) < 3 {
 		t.Errorf("%v, %+v", err, c)
 	}
-	if c.Copy.At(65536) <= c.Copy.At(128) || c.CopyCold.At(65536) < c.Copy.At(65536) || c.Register.At(128) <= 0 || c.LookUpNS(128) <= 0 {
+	if c.Copy.At(65536) <= c.Copy.At(128) || c.CopyCold.At(65536) <= c.CopyCold.At(128) || c.Register.At(128) <= 0 || c.LookUpNS(128) <= 0 {
 		t.Errorf("these costs cannot be: %+v", c)
 	}
 }
