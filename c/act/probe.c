@@ -145,10 +145,14 @@ bool mt_act_matched_uses(const struct mt_act_comm *comm)
 void mt_act_probe_end(void)
 {
     mt_act_table_free(&mt_act.messages);
+    /* all before any is waited for: of two threads each may have probed the
+     * message of the other */
+    for (struct mt_act_matched *m = mt_matched_all; m != NULL; m = m->all) {
+        MT_PMPI(Mrecv)(NULL, 0, MT_BYTE, &m->handle, MT_STATUS_IGNORE);
+    }
     while (mt_matched_all != NULL) {
         struct mt_act_matched *matched = mt_matched_all;
         mt_matched_all = matched->all;
-        MT_PMPI(Mrecv)(NULL, 0, MT_BYTE, &matched->handle, MT_STATUS_IGNORE);
         MT_PMPI(Wait)(&matched->sent, MT_STATUS_IGNORE);
         free(matched);
     }
