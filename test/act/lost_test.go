@@ -3,6 +3,7 @@ package act
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,17 +33,8 @@ func TestLostDevice(t *testing.T) {
 }
 
 func testLost(t *testing.T, command []string, dir, policy string) {
-	p, err := mpijob.Start(limit, dir, mpijob.Environ(), command, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.Wait()
-	switch {
-	case err != nil:
-		t.Fatal(err)
-	case out.TimedOut || out.Status != 0:
-		t.Errorf("%s: status %d, waited too long: %v\n%s%s", policy, out.Status, out.TimedOut, out.Stdout, out.Stderr)
-	case strings.Join(said(out.Stdout), " ") != "0: right 1: right":
+	out := runActing(t, command, dir)
+	if lines := said(out.Stdout); !slices.Equal(lines, []string{"0: right", "1: right"}) {
 		t.Errorf("%s: it said\n%s", policy, out.Stdout)
 	}
 	told := 0

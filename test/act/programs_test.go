@@ -116,6 +116,12 @@ func said(out []byte) []string {
 // runProgram starts the program by command and gives its lines.
 func runProgram(t *testing.T, command []string, dir string) []string {
 	t.Helper()
+	return said(runActing(t, command, dir).Stdout)
+}
+
+// runActing is what the program leaves behind, which has to act, and to succeed.
+func runActing(t *testing.T, command []string, dir string) mpijob.Outcome {
+	t.Helper()
 	p, err := mpijob.Start(limit, dir, mpijob.Environ(), command, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +137,7 @@ func runProgram(t *testing.T, command []string, dir string) []string {
 	case strings.Contains(string(out.Stderr), "act mode is off"):
 		t.Fatalf("%q did not act:\n%s", command, out.Stderr)
 	}
-	return said(out.Stdout)
+	return out
 }
 
 // tool is the command mpitrace.
