@@ -161,6 +161,11 @@ static enum mt_status exchange(void *user, const void *mine, size_t bytes,
                                void *all)
 {
     (void)user;
+    if (all == NULL) { /* the others wait for this rank */
+        mt_act.host->say(false, "no memory to begin act mode: the job is stopped");
+        MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
+        return MT_ENOMEM;
+    }
     return MT_PMPI(Allgather)(mine, (int)bytes, MT_BYTE, all, (int)bytes,
                               MT_BYTE, mt_act.world) == MT_SUCCESS
                ? MT_OK
@@ -194,15 +199,15 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
     mt_act_rules_read(&mt_act.rules, mt_act.host->policy, &policy->terms);
     mt_act.verify_stops = policy->verify_stops;
     facts_of(&mine, names);
-    if (all == NULL) { /* the others wait for this rank's facts */
-        MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
-        return MT_ENOMEM;
-    }
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
+    if (status != MT_OK) {
+        free(all);
+        return status;
+    }
     bool several = facts_judge(all, &mine, &reach);
     nodes_of(all, &mine);
     free(all);
-    if (status == MT_OK && policy->device[0] == '\0') {
+    if (policy->device[0] == '\0') {
         memcpy(names[MT_ACT_NOWHERE], "shm", sizeof("shm"));
         memcpy(policy->device, names[several ? reach : MT_ACT_NOWHERE],
                sizeof(policy->device));

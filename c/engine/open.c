@@ -70,9 +70,6 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                    .ring_bytes = engine->ring_bytes,
                                    .datagrams = o->datagrams.first};
     struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
-    if (all == NULL) {
-        return MT_ENOMEM;
-    }
     status = o->wireup.exchange(o->wireup.user, &mine, sizeof(mine), all);
     for (uint32_t i = 0; i < engine->processes && status == MT_OK; i++) {
         status = mt_hello_judge(o, &mine, &all[i], i);

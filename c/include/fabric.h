@@ -441,7 +441,9 @@ MT_INLINE uint32_t mt_fabric_poll(struct mt_fabric_cq *cq,
 
 /* How addresses reach the peers: MPI, a test launcher or a socket. exchange
  * gives all ranks what each of them brought, in the order of ranks; it is
- * called by all, the same number of times, with the same number of bytes. */
+ * called by all, the same number of times, with the same number of bytes. all is
+ * NULL at a rank without the memory to hear the others: MT_ENOMEM there, and they
+ * do not wait for it. */
 struct mt_fabric_wireup {
     uint32_t rank;
     uint32_t size;

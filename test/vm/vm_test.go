@@ -74,6 +74,9 @@ func conformance(t *testing.T, g *Guest, limit time.Duration, args ...string) {
 	}
 }
 
+// scripted are the faults that a queue pair of verbs can have.
+var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve"}
+
 // TestVerbs is everything that needs one guest.
 func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
@@ -96,6 +99,13 @@ func TestVerbs(t *testing.T) {
 		conformance(t, g, limitOf(30), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=300000", "operations=500",
 			"send stream", "write and flag", "read", "datagram echo", "random operations")
 	})
+	for _, fault := range scripted {
+		if *long {
+			t.Run("fault "+fault, func(t *testing.T) {
+				conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/"+fault+".fault", "limit=300000", "fault "+fault)
+			})
+		}
+	}
 	for _, name := range []string{"devices", "permission", "limit", "port", "rails", "mtu", "cut"} {
 		t.Run(name, func(t *testing.T) {
 			out := g.Run(t, limitOf(10), verbs, name)

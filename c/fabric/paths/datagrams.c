@@ -704,9 +704,8 @@ static enum mt_status mt_datagrams_join(struct mt_datagrams *d,
     struct mt_datagrams_hello mine = {.packet_bytes = d->o.packet_bytes};
     struct mt_datagrams_hello *all = calloc(w->size, sizeof(*all));
     d->peers = calloc(w->size, sizeof(*d->peers));
-    if (all == NULL || d->peers == NULL) {
-        free(all);
-        return MT_ENOMEM;
+    if (d->peers == NULL) {
+        status = MT_ENOMEM;
     }
     if (status == MT_OK) {
         status = mt_fabric_qp_address(d->qp, &mine.address);

@@ -54,9 +54,8 @@ static enum mt_status mt_mail_join(struct mt_mail *m, enum mt_status status)
     struct mt_fabric_address mine = {.bytes = 0};
     struct mt_fabric_address *all = calloc(w->size, sizeof(*all));
     m->ah = calloc(w->size, sizeof(struct mt_fabric_ah *));
-    if (all == NULL || m->ah == NULL) {
-        free(all);
-        return MT_ENOMEM;
+    if (m->ah == NULL) {
+        status = MT_ENOMEM;
     }
     if (status == MT_OK) {
         status = mt_fabric_qp_address(m->qp, &mine);

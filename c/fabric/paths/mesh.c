@@ -73,9 +73,6 @@ static enum mt_status mt_meet(const struct mt_mesh *mesh,
                                  .status = status};
     struct mt_mesh_hello *all = calloc(wireup->size, sizeof(*all));
     memcpy(mine.magic, mt_magic, sizeof(mt_magic));
-    if (all == NULL) {
-        return MT_ENOMEM;
-    }
     enum mt_status verdict =
         wireup->exchange(wireup->user, &mine, sizeof(mine), all);
     for (uint32_t i = 0; i < wireup->size && verdict == MT_OK; i++) {

@@ -401,6 +401,12 @@ enum mt_status mt_socket_exchange(void *user, const void *mine, size_t bytes,
 {
     struct mt_socket *s = user;
     enum mt_status status = MT_OK;
+    if (all == NULL) {
+        for (uint32_t i = 0; i < s->o.size; i++) {
+            shutdown(s->fds[i], SHUT_RDWR); /* which nobody has to wait for */
+        }
+        return MT_ENOMEM;
+    }
     if (s->o.rank != 0) {
         status = mt_put_block(s, s->fds[0], mine, bytes, 0);
         return status == MT_OK

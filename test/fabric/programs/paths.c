@@ -436,6 +436,24 @@ static void striped(struct side *s)
 
 /* ---- sockets ---- */
 
+/* Both sides meet. */
+static void sockets_open(struct side *s, struct mt_socket_options o,
+                         struct mt_socket *sockets)
+{
+    char address[32] = "", theirs[32];
+    if (s->rank == 0) {
+        OK(mt_socket_listen(&o, sockets));
+        snprintf(address, sizeof(address), "127.0.0.1:%u", sockets->port);
+    }
+    swap(s, address, theirs, sizeof(address));
+    if (s->rank == 0) {
+        OK(mt_socket_join(sockets));
+    } else {
+        o.address = theirs;
+        OK(mt_socket_connect(&o, sockets));
+    }
+}
+
 static void sockets(struct side *s)
 {
     struct mt_socket sockets;
@@ -447,19 +465,15 @@ static void sockets(struct side *s)
     static const char *const wrong[] = {"", "host:port", "[::1", "a:70000",
                                         "[::1]x"};
     uint64_t numbers[2], mine = 100 + (uint64_t)s->rank;
-    char address[32] = "";
-    if (s->rank == 0) {
-        OK(mt_socket_listen(&o, &sockets));
-        snprintf(address, sizeof(address), "127.0.0.1:%u", sockets.port);
+    for (int rank = 0; rank < 2; rank++) { /* which has no memory to hear */
+        bool hears = s->rank != rank;
+        sockets_open(s, o, &sockets);
+        EQ(mt_socket_exchange(&sockets, &mine, sizeof(mine),
+                              hears ? numbers : NULL),
+           hears ? MT_EPEER : MT_ENOMEM);
+        mt_socket_close(&sockets);
     }
-    char theirs[32];
-    swap(s, address, theirs, sizeof(address));
-    if (s->rank == 0) {
-        OK(mt_socket_join(&sockets));
-    } else {
-        o.address = theirs;
-        OK(mt_socket_connect(&o, &sockets));
-    }
+    sockets_open(s, o, &sockets);
     for (int i = 0; i < 100; i++) {
         OK(mt_socket_exchange(&sockets, &mine, sizeof(mine), numbers));
         EQ(numbers[0], 100 + i);
