@@ -63,11 +63,14 @@ func (p goPackage) of(test string) *goTest {
 	return p[test]
 }
 
-// above are the tests that a test is a subtest of, and last its package.
+// above are the tests that a test is a subtest of, and last its package. A part of a
+// name may end at a slash and be no test.
 func (p goPackage) above(test string) (list []*goTest) {
 	for test != "" {
 		test = test[:max(strings.LastIndexByte(test, '/'), 0)]
-		list = append(list, p.of(test))
+		if test == "" || p[test] != nil {
+			list = append(list, p.of(test))
+		}
 	}
 	return list
 }

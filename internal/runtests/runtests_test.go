@@ -30,6 +30,7 @@ func TestEvents(t *testing.T) {
 		"subtest":  {events("run A", "run A/x", "output A/x wrong", "fail A/x", "run A/y", "pass A/y", "fail A", "fail "), 1, "p A/x: wrong"},
 		"parent":   {events("run A", "run A/x", "pass A/x", "output A wrong", "fail A", "fail "), 1, "p A: wrong"},
 		"deep":     {events("run A", "run A/x", "run A/x/y", "output A/x/y wrong", "fail A/x/y", "fail A/x", "fail A", "fail "), 0, "p A/x/y: wrong"},
+		"slash":    {events("run A", "run A/x/y", "pass A/x/y", "run A/x/z", "output A/x/z wrong", "fail A/x/z", "fail A", "fail "), 1, "p A/x/z: wrong"},
 		"panicked": {events("run A", "pass A", "run B", "run B/x", "output B/x panic: test timed out", "output  FAIL", "fail "), 1, "p B/x: panic: test timed out"},
 		"package":  {events("output  no rule", "fail "), 0, "p: no rule"},
 		"later":    {events("run A", "pass A", "output A a word", "output  exit status 2", "fail "), 1, "p: exit status 2"},
