@@ -193,10 +193,10 @@ static void behind_full(struct side *s)
         struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
                                       .piece_count = 1,
                                       .pieces = &p};
+        *(uint64_t *)mr->address = 1; /* what is posted is not touched */
         for (int i = 0; i < SENDS; i++) {
             post(s, s->qp, &work);
         }
-        *(uint64_t *)mr->address = 1;
         p.bytes = 8;
         work = (struct mt_fabric_send){.id = 7,
                                        .opcode = MT_FABRIC_WRITE,
