@@ -39,11 +39,12 @@ func testEnding(t *testing.T, ranks int, command []string) {
 	dir := t.TempDir()
 	alone := run(t, dir, environment(), command...)
 	got := run(t, dir, environment(), traced(dir, command)...)
-	// When ranks leave without MPI_Finalize, Hydra's own status is 0, or 9
-	// when its first notice comes before the last rank has gone.
-	racing := command[0] == mpis[1].Launcher && (alone.status == 0 || alone.status == 9) && (got.status == 0 || got.status == 9)
+	// When ranks leave without MPI_Finalize, Hydra's own status is 0, or 9 when its
+	// first notice comes before the last rank has gone; 1 was seen, too.
+	own := []int{0, 1, 9}
+	racing := command[0] == mpis[1].Launcher && slices.Contains(own, alone.status) && slices.Contains(own, got.status)
 	if got.status != alone.status && !racing {
-		t.Errorf("status %d, alone %d\n%s", got.status, alone.status, got.stderr)
+		t.Errorf("status %d, alone %d\n%s\nalone:\n%s", got.status, alone.status, got.stderr, alone.stderr)
 	}
 	// What a launcher says of a dead rank names its process.
 	if output := ranksOnly(got.stdout); output != ranksOnly(alone.stdout) {
