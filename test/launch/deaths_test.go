@@ -24,39 +24,53 @@ func TestEndings(t *testing.T) {
 		for _, ranks := range []int{1, 4} {
 			for _, ending := range endings {
 				t.Run(fmt.Sprintf("%s/%d/%s", m.Name, ranks, ending), func(t *testing.T) {
-					command := []string{m.program(t), ending}
-					if ranks > 1 {
-						command = m.launch(ranks, append(command, fmt.Sprint(victim))...)
-					}
-					testEnding(t, ranks, command)
+					testEnding(t, m, ranks, ending)
 				})
 			}
 		}
 	}
 }
 
-func testEnding(t *testing.T, ranks int, command []string) {
+func testEnding(t *testing.T, m mpi, ranks int, ending string) {
 	dir := t.TempDir()
+	command := []string{m.program(t), ending}
+	if ranks > 1 {
+		command = m.launch(ranks, append(command, fmt.Sprint(victim))...)
+	}
+	recorded, launcher := recordStatus(t, ranks, command)
 	alone := run(t, dir, environment(), command...)
-	got := run(t, dir, environment(), traced(dir, command)...)
-	// When ranks leave without MPI_Finalize, Hydra's own status is 0, or 9 when its
-	// first notice comes before the last rank has gone; 1 was seen, too.
-	own := []int{0, 1, 9}
-	finalized := slices.Contains(command, "ok") || slices.Contains(command, "status")
-	racing := command[0] == mpis[1].Launcher && !finalized && slices.Contains(own, alone.status) && slices.Contains(own, got.status)
-	if got.status != alone.status && !racing {
+	got := run(t, dir, environment(), traced(dir, recorded)...)
+	launcher.want(t, got)
+	// Hydra's own status differs from run to run where ranks do not finalize.
+	varies := ranks > 1 && m.Name == "mpich" && ending != "ok" && ending != "status"
+	if got.status != alone.status && !varies {
 		t.Errorf("status %d, alone %d\n%s\nalone:\n%s", got.status, alone.status, got.stderr, alone.stderr)
 	}
-	// What a launcher says of a dead rank names its process.
-	if output := ranksOnly(got.stdout); output != ranksOnly(alone.stdout) {
-		t.Errorf("output:\n%s\nalone:\n%s", output, ranksOnly(alone.stdout))
+	output, expected := ranksOnly(got.stdout), ranksOnly(alone.stdout)
+	if ranks > 1 && m.Name == "mpich" && ending == "abort" {
+		// Hydra leaves unread what ranks printed just before MPI_Abort.
+		output, expected = all(ranks, output), all(ranks, expected)
+	}
+	if output != expected {
+		t.Errorf("output:\n%s\nalone:\n%s", output, expected)
 	}
 	wantLine(t, got, "result in out (")
 	wantRanks(t, filepath.Join(dir, "out"), ranks)
 	wantNoRest(t, dir)
 }
 
-// ranksOnly are the lines that the ranks printed.
+// all is an output with the lines of ranks that are not in it.
+func all(ranks int, output string) string {
+	for rank := range ranks {
+		if line := fmt.Sprintf("rank %d of %d", rank, ranks); !strings.Contains(output, line) {
+			output += "\n" + line
+		}
+	}
+	return lines(output)
+}
+
+// ranksOnly are the lines that the ranks printed. What a launcher says of a dead
+// rank names its process.
 func ranksOnly(text string) string {
 	var out []string
 	for _, line := range strings.Split(text, "\n") {
@@ -70,13 +84,24 @@ func ranksOnly(text string) string {
 // waiting starts a job whose ranks wait for a signal.
 func waiting(t *testing.T, dir string, m mpi, ranks int) process {
 	t.Helper()
-	ready := filepath.Join(dir, "ready")
-	command := []string{m.program(t), "wait", "0", ready}
+	return startWaiting(t, dir, m.waiting(t, dir, ranks))
+}
+
+// waiting is the command of a job whose ranks wait for a signal.
+func (m mpi) waiting(t *testing.T, dir string, ranks int) []string {
+	t.Helper()
+	command := []string{m.program(t), "wait", "0", filepath.Join(dir, "ready")}
 	if ranks > 1 {
 		command = m.launch(ranks, command...)
 	}
+	return command
+}
+
+// startWaiting starts such a command and waits until its ranks wait.
+func startWaiting(t *testing.T, dir string, command []string) process {
+	t.Helper()
 	p := start(t, dir, environment(), traced(dir, command))
-	waitFor(t, ready)
+	waitFor(t, filepath.Join(dir, "ready"))
 	return p
 }
 
@@ -87,7 +112,7 @@ func TestSignals(t *testing.T) {
 		for _, c := range []struct {
 			ranks  int
 			signal syscall.Signal
-			status int // 0: any but success
+			status int // 0: what the launcher makes of it
 		}{
 			{1, syscall.SIGTERM, 143}, {1, syscall.SIGINT, 130}, {1, syscall.SIGHUP, 129},
 			{1, syscall.SIGUSR1, 3}, {1, syscall.SIGUSR2, 140},
@@ -95,12 +120,14 @@ func TestSignals(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/%d/%v", m.Name, c.ranks, c.signal), func(t *testing.T) {
 				dir := t.TempDir()
-				p := waiting(t, dir, m, c.ranks)
+				recorded, launcher := recordStatus(t, c.ranks, m.waiting(t, dir, c.ranks))
+				p := startWaiting(t, dir, recorded)
 				if err := p.Process.Signal(c.signal); err != nil {
 					t.Fatal(err)
 				}
 				got := p.end(t)
-				if c.status != 0 && got.status != c.status || got.status == 0 {
+				launcher.want(t, got)
+				if c.status != 0 && got.status != c.status {
 					t.Errorf("status %d, want %d\n%s", got.status, c.status, got.stderr)
 				}
 				wantLine(t, got, "result in out (")

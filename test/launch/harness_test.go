@@ -27,7 +27,12 @@ const exchanges = 10
 // paths of what is tested, made by TestMain.
 var mpitrace, shim, scratch string
 
-func TestMain(m *testing.M) { os.Exit(mpijob.Main(m, prepare)) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(statusEnv); path != "" {
+		os.Exit(beLauncher(path, os.Args[1:]))
+	}
+	os.Exit(mpijob.Main(m, prepare))
+}
 
 func prepare(dir string) (err error) {
 	scratch = dir
