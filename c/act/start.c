@@ -442,18 +442,16 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     struct mt_act_policy policy;
     mt_act_policy_read(host->policy, &policy);
     enum mt_status status = open_engine(&policy);
-    if (status == MT_OK) {
-        status = mt_act_comm_own(MT_COMM_WORLD, 0);
-        status = status != MT_OK ? status : mt_act_comm_own(MT_COMM_SELF, 1);
-        status = status != MT_OK ? status : end_arm();
-        status = agree(status);
-        if (status != MT_OK) {
+    status = status != MT_OK ? status : mt_act_comm_own(MT_COMM_WORLD, 0);
+    status = status != MT_OK ? status : mt_act_comm_own(MT_COMM_SELF, 1);
+    status = status != MT_OK ? status : end_arm();
+    status = agree(status); /* a rank may have failed alone */
+    if (status != MT_OK) {
+        if (mt_act.engine != NULL) {
             mt_act_comm_end();
             mt_engine_close(mt_act.engine);
             mt_act.engine = NULL;
         }
-    }
-    if (status != MT_OK) {
         close_private();
         return status;
     }

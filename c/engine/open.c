@@ -326,6 +326,10 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
 {
     struct mt_engine *engine = calloc(1, sizeof(*engine));
     if (engine == NULL) {
+        struct mt_engine_hello none = {.version = MT_WIRE_VERSION,
+                                       .status = MT_ENOMEM};
+        options->wireup.exchange(options->wireup.user, &none, sizeof(none),
+                                 NULL);
         return MT_ENOMEM;
     }
     engine->o = *options;

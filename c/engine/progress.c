@@ -120,14 +120,14 @@ static void mt_peers_serve(struct mt_engine *engine)
 
 /* ---- the device ---- */
 
-/* All peers are reached through it. Nothing completes any more, so what waits for
- * that ends, too. */
-static void mt_device_lose(struct mt_engine *engine)
+/* All peers are reached through it. Nothing completes any more, or not all of it,
+ * so what waits for that ends, too. */
+static void mt_device_lose(struct mt_engine *engine, const char *what)
 {
     mt_path_say(engine->o.say, engine->o.user,
-                "%s of process %u is lost, as its driver reports: its messages "
+                "%s of process %u %s, as its driver reports: its messages "
                 "to and from others end with an error from now on",
-                engine->rails.rails[0].name, engine->process);
+                engine->rails.rails[0].name, engine->process, what);
     __atomic_store_n(&engine->device_lost, true, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < engine->processes; i++) {
         if (i != engine->process) {
@@ -149,7 +149,9 @@ void mt_device_look(struct mt_engine *engine)
     while (!engine->device_lost &&
            mt_fabric_event_take(engine->device, &event) == MT_OK) {
         if (event.kind == MT_FABRIC_EVENT_DEVICE_FATAL) {
-            mt_device_lose(engine);
+            mt_device_lose(engine, "is lost");
+        } else if (event.kind == MT_FABRIC_EVENT_CQ_OVERRUN) {
+            mt_device_lose(engine, "has lost completions");
         } /* what else there is, completions say */
     }
 }
