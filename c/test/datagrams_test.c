@@ -12,6 +12,7 @@
  *   wait MICROSECONDS    time passes, then everybody does what is due
  *   settle               everything, until nothing is under way
  *   deaf P               whatever is sent there is lost from now on
+ *   stops P              its device stops at the next packet, until another is posted
  *
  * Lines of output: a packet as it is posted, with what it acknowledges; and a
  * message as it comes, by its number among those of its sender. */
@@ -136,6 +137,8 @@ static bool command(const char *line)
         serve_all();
     } else if (strcmp(verb, "deaf") == 0 && p < RANKS) {
         toy_deaf[p] = true;
+    } else if (strcmp(verb, "stops") == 0 && p < RANKS) {
+        toy_stops[p] = true;
     } else if (words < 3 || p >= RANKS || q >= RANKS || p == q) {
         return false;
     } else if (strcmp(verb, "send") == 0) {
@@ -214,7 +217,7 @@ static void random_one(unsigned long long seed)
     for (uint32_t n = 0; done < wanted; n++) {
         uint32_t p = toy_random(RANKS), q = toy_random(RANKS);
         toy_must(n < STEPS, "no end");
-        switch (toy_random(8)) {
+        switch (toy_random(9)) {
         case 0:
         case 1:
             if (p != q &&
@@ -238,6 +241,9 @@ static void random_one(unsigned long long seed)
             break;
         case 5:
             garbage();
+            break;
+        case 6:
+            toy_stops[p] = toy_random(50) == 0;
             break;
         default:
             if (toy_flying > 0) {

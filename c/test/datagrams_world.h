@@ -46,6 +46,9 @@ struct mt_fabric_qp {
     uint32_t first, last;
     uint64_t posted[RECEIVES]; /* sends that have not completed */
     uint32_t posted_count;
+    struct toy_datagram late; /* where the device has stopped */
+    uint64_t late_id;
+    bool stopped;
 };
 
 struct mt_fabric_ah {
@@ -58,6 +61,8 @@ static struct toy_datagram toy_flight[FLIGHT];
 static uint32_t toy_flying, toy_opening;
 static uint64_t toy_now = 1000000000;
 static bool toy_deaf[RANKS]; /* whatever is sent there is lost */
+static bool toy_stops[RANKS]; /* its device stops at the next packet of data, until
+                               * something is posted behind that */
 static unsigned long long toy_seed, toy_state;
 static uint32_t toy_full; /* one in so many posts finds the queue full */
 static struct mt_datagrams datagrams[RANKS];
@@ -90,6 +95,16 @@ static void toy_put(uint32_t from, uint32_t to, const void *data,
     memcpy(t->data, data, bytes);
 }
 
+static void toy_sent(struct mt_fabric_qp *qp, uint64_t id,
+                     const struct toy_datagram *t)
+{
+    qp->posted[qp->posted_count++] = id;
+    toy_heard(t->from, t->to, (const unsigned char *)t->data, t->bytes);
+    if (!toy_deaf[t->to]) {
+        toy_put(t->from, t->to, t->data, t->bytes);
+    }
+}
+
 static enum mt_status toy_post_send(struct mt_fabric_qp *qp,
                                     const struct mt_fabric_send *work)
 {
@@ -97,12 +112,21 @@ static enum mt_status toy_post_send(struct mt_fabric_qp *qp,
     if (toy_full > 0 && toy_random(toy_full) == 0) {
         return MT_EAGAIN;
     }
-    toy_must(bytes <= PACKET && qp->posted_count < RECEIVES, "a send too much");
-    qp->posted[qp->posted_count++] = work->id;
-    toy_heard(from, work->ah->to, work->pieces[0].address, bytes);
-    if (!toy_deaf[work->ah->to]) {
-        toy_put(from, work->ah->to, work->pieces[0].address, bytes);
+    toy_must(bytes <= PACKET && qp->posted_count + 1 < RECEIVES,
+             "a send too much");
+    struct toy_datagram t = {.from = from, .to = work->ah->to, .bytes = bytes};
+    memcpy(t.data, work->pieces[0].address, bytes);
+    if (qp->stopped) {
+        qp->stopped = false;
+        toy_sent(qp, qp->late_id, &qp->late);
+    } else if (toy_stops[from] && t.data[0] == 1) {
+        toy_stops[from] = false;
+        qp->stopped = true;
+        qp->late = t;
+        qp->late_id = work->id;
+        return MT_OK;
     }
+    toy_sent(qp, work->id, &t);
     return MT_OK;
 }
 
@@ -366,6 +390,7 @@ static void begin(const struct mt_datagrams_options *options)
         twins[i / RANKS][i % RANKS].sent = twins[i / RANKS][i % RANKS].came = 0;
     }
     memset(toy_deaf, 0, sizeof(toy_deaf));
+    memset(toy_stops, 0, sizeof(toy_stops));
     toy_flying = 0;
     for (uint32_t p = 0; p < RANKS; p++) {
         CHECK_EQ(open_rank(p, options, exchange, NULL), MT_OK);

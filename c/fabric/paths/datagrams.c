@@ -179,26 +179,6 @@ static void mt_lost(const struct mt_datagrams *d, struct mt_datagrams_peer *p)
     p->window = p->window / 2 > least ? p->window / 2 : least;
 }
 
-/* It is overdue. */
-static enum mt_status mt_overdue(struct mt_datagrams *d, uint32_t rank,
-                                 uint64_t now)
-{
-    struct mt_datagrams_peer *p = &d->peers[rank];
-    if (p->tries == d->o.tries) {
-        mt_path_say(d->o.say, d->o.say_user,
-                    "rank %u has not acknowledged a datagram that was sent %u "
-                    "times: it is gone, or the network between is",
-                    rank, p->tries + 1);
-        return MT_EPEER;
-    }
-    p->tries++;
-    mt_lost(d, p);
-    uint32_t doubled = p->tries < MT_DOUBLED ? p->tries : MT_DOUBLED;
-    p->due_ns = now + ((d->o.retry_ms * UINT64_C(1000000)) << doubled);
-    mt_repeat(d, p);
-    return MT_OK;
-}
-
 /* The peer has everything up to this one. */
 static void mt_acknowledged(struct mt_datagrams *d,
                             struct mt_datagrams_peer *p, uint32_t sequence,
@@ -344,6 +324,31 @@ static void mt_acknowledge(struct mt_datagrams *d, uint32_t rank)
     } else {
         mt_slot_give(d, slot);
     }
+}
+
+/* It is overdue. */
+static enum mt_status mt_overdue(struct mt_datagrams *d, uint32_t rank,
+                                 uint64_t now)
+{
+    struct mt_datagrams_peer *p = &d->peers[rank];
+    if (p->tries == d->o.tries) {
+        mt_path_say(d->o.say, d->o.say_user,
+                    "rank %u has not acknowledged a datagram that was sent %u "
+                    "times: it is gone, or the network between is",
+                    rank, p->tries + 1);
+        return MT_EPEER;
+    }
+    p->tries++;
+    mt_lost(d, p);
+    uint32_t doubled = p->tries < MT_DOUBLED ? p->tries : MT_DOUBLED;
+    p->due_ns = now + ((d->o.retry_ms * UINT64_C(1000000)) << doubled);
+    if (d->slots[p->kept].posted) {
+        /* it has not even left: Soft-RoCE may need another post to go on */
+        mt_acknowledge(d, rank);
+    } else {
+        mt_repeat(d, p);
+    }
+    return MT_OK;
 }
 
 /* A buffer for a message of several packets; NULL: no memory. */

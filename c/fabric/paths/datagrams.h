@@ -18,8 +18,9 @@
  * something was lost and lets it grow again.
  *
  * The packets that are kept are of one pool. No peer holds more of it than is free
- * (Choudhury and Hahne 1998, dynamic thresholds), so that those who are silent leave
- * some to the others.
+ * (Choudhury and Hahne 1998, dynamic thresholds): each who is silent leaves half of
+ * what it found to the others. When several have brought that below a message, all
+ * wait until one of them is heard or given up.
  *
  * That a datagram arrives as it was sent is the provider's business, which has a
  * checksum. What arrives is not trusted otherwise. */
