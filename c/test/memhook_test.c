@@ -166,7 +166,7 @@ static void test_behaviours(const char *directory)
         CHECK_EQ(listen(h.listener, 4), 0);
         pthread_create(&h.thread, NULL, serve, &h);
         unsigned before = descriptors();
-        expect_none(address.sun_path, b->bytes == 0 ? 50 : 10000, b->name,
+        expect_none(address.sun_path, b->bytes == 0 ? 50 : 120000, b->name,
                     b->expect);
         shutdown(h.listener, SHUT_RDWR);
         pthread_join(h.thread, NULL);

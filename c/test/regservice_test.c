@@ -202,7 +202,8 @@ static void test_get(void)
         mt_regservice_count(s, &f);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
-    CHECK(f.hits == 1 && f.misses >= 2 && f.registrations == 2);
+    CHECK(f.hits == 1 && f.misses >= 2);
+    CHECK(f.registrations >= 2 && f.registrations <= f.misses);
     for (int i = 0; i < 120000; i++) {
         if (__atomic_load_n(&core.maintained, __ATOMIC_RELAXED) >= 2) {
             break;

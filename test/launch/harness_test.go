@@ -115,9 +115,10 @@ func run(t *testing.T, dir string, env []string, args ...string) ran {
 	return start(t, dir, env, args).end(t)
 }
 
-// traced is the command under mpitrace run, with its result in dir/out.
+// traced is the command under mpitrace run, with its result in dir/out. A rank
+// that dies on a busy machine may take its time.
 func traced(dir string, args []string) []string {
-	return append([]string{mpitrace, "run", "--shim", shim, "-o", filepath.Join(dir, "out"), "--"}, args...)
+	return append([]string{mpitrace, "run", "--wait", (limit / 2).String(), "--shim", shim, "-o", filepath.Join(dir, "out"), "--"}, args...)
 }
 
 // ours are the lines of stderr that mpitrace wrote.

@@ -38,8 +38,10 @@ func TestHosts(t *testing.T) {
 			t.Run(m.Name+"/"+ending, func(t *testing.T) {
 				h, dir := hosts.New(t, 2), t.TempDir()
 				command := h.Across(m.MPI, append([]string{program}, strings.Fields(ending)...)...)
-				got := run(t, dir, networkless(), h.OnIn(0, dir, traced(dir, command)...)...)
-				if ending == "ok" && got.status != 0 || strings.Contains(ending, " ") && got.status == 0 {
+				recorded, launcher := recordStatus(t, 4, command)
+				got := run(t, dir, networkless(), h.OnIn(0, dir, traced(dir, recorded)...)...)
+				launcher.want(t, got)
+				if ending == "ok" && got.status != 0 {
 					t.Errorf("status %d\n%s\n%s", got.status, got.stdout, got.stderr)
 				}
 				wantLine(t, got, "result in out (4 ranks, 2 nodes)")

@@ -179,7 +179,7 @@ func TestOwnPreload(t *testing.T) {
 			}
 			m.program(t)
 			env := append(environment(), "LD_PRELOAD="+libm[0])
-			got := run(t, dir, env, traced(dir, m.launch(1, "printenv", "LD_PRELOAD"))...)
+			got := run(t, dir, env, traced(dir, m.launch(1, "sh", "-c", "printenv LD_PRELOAD; sleep 1"))...)
 			if want := shim + ":" + libm[0] + "\n"; got.stdout != want {
 				t.Errorf("LD_PRELOAD of the rank %q, want %q", got.stdout, want)
 			}
@@ -282,7 +282,7 @@ func TestSettings(t *testing.T) {
 			dir := t.TempDir()
 			m.program(t)
 			env := append(environment(), "MPITRACE_STACK=3", "MPITRACE_CLOCK=tsc")
-			command := m.launch(1, "sh", "-c", "echo $MPITRACE_STACK $MPITRACE_CLOCK $MPITRACE_SKIP $MPITRACE_SEGMENT_BYTES")
+			command := m.launch(1, "sh", "-c", "echo $MPITRACE_STACK $MPITRACE_CLOCK $MPITRACE_SKIP $MPITRACE_SEGMENT_BYTES; sleep 1")
 			args := append([]string{mpitrace, "run", "--shim", shim, "--clock", "vdso", "--skip", "liba,libb", "--segment-bytes=1M", "--"}, command...)
 			got := run(t, dir, env, args...)
 			if got.stdout != "3 vdso liba,libb 1048576\n" {

@@ -96,7 +96,15 @@ func beLauncher(path string, command []string) int {
 	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		status = 128 + int(ws.Signal())
 	}
-	if err := os.WriteFile(path, []byte(strconv.Itoa(status)), 0o644); err != nil {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return status // it was started again, to fetch what other nodes have
+	}
+	if err == nil {
+		_, err = file.WriteString(strconv.Itoa(status))
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -12,12 +12,12 @@ import (
 // TestTelling: a command that prints has its time anew, and none when it is
 // silent.
 func TestTelling(t *testing.T) {
-	script := `for i in $(seq 24); do echo $i; sleep 0.25; done; sleep 1000`
-	p, err := StartTelling(4*time.Second, Environ(), []string{"sh", "-c", script})
+	script := `for i in $(seq 40); do echo $i; sleep 0.5; done; sleep 1000`
+	p, err := StartTelling(15*time.Second, Environ(), []string{"sh", "-c", script})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.Wait(); err != nil || !out.TimedOut || !strings.HasSuffix(string(out.Stdout), "\n24\n") {
+	if out, err := p.Wait(); err != nil || !out.TimedOut || !strings.HasSuffix(string(out.Stdout), "\n40\n") {
 		t.Errorf("%+v, %v", out, err)
 	}
 }

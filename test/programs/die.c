@@ -62,13 +62,17 @@ int main(int argc, char **argv)
     flag_wait("ready", 1 - rank);
     if (of_both(how))
         end(how);
-    if (rank == 0 && strcmp(how, "stuck") == 0)
+    if (rank == 0 && strcmp(how, "stuck") == 0) {
+        flag_set("stuck", 0);
         MPI_Recv(&in, 1, MPI_DOUBLE, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     if (rank == 0)
         for (;;)
             pause();
-    if (strcmp(how, "stuck") == 0)
+    if (strcmp(how, "stuck") == 0) {
+        flag_wait("stuck", 0);
         sleep(3); /* rank 0 is in MPI_Recv by then */
+    }
     end(how);
     return 0;
 }

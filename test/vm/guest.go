@@ -45,7 +45,7 @@ type Guest struct {
 
 const (
 	bootLimit = 10 * time.Minute
-	// with kvm a guest takes seconds; where that does not work it never comes up
+	// whether kvm works: a guest takes seconds, or never comes up
 	kvmLimit = 30 * time.Second
 	top      = "../.."
 )
@@ -178,7 +178,7 @@ var accelerated = sync.OnceValue(func() bool {
 	if err != nil {
 		return false
 	}
-	g, err := boot(p, Options{CPUs: 1, MiB: 512, Rails: 1, Name: "kvm"}, true)
+	g, err := boot(p, Options{CPUs: 1, MiB: 512, Rails: 1, Name: "kvm"}, true, kvmLimit)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "vm: kvm does not work here, so guests are emulated: %v\n", err)
 		return false
@@ -192,7 +192,7 @@ func start(t testing.TB, p preparation, o Options) (*Guest, error) {
 	if o.Name == "" {
 		o.Name = "guest"
 	}
-	g, err := boot(p, o, accelerated())
+	g, err := boot(p, o, accelerated(), bootLimit)
 	if err == nil {
 		t.Cleanup(g.stop)
 		t.Logf("%s: up after %.1f s, kvm: %v", g.name, g.Boot.Seconds(), g.KVM)
@@ -207,11 +207,7 @@ func orElse(n, standard int) int {
 	return n
 }
 
-func boot(p preparation, o Options, kvm bool) (*Guest, error) {
-	limit := bootLimit
-	if kvm {
-		limit = kvmLimit
-	}
+func boot(p preparation, o Options, kvm bool, limit time.Duration) (*Guest, error) {
 	// a short path: those of sockets are limited
 	dir, err := os.MkdirTemp("", "vm")
 	if err != nil {

@@ -159,7 +159,7 @@ static void lands(void)
     *last = 0;
     MPI_Irecv(data[0], LONG, MPI_BYTE, 1, DATA, MPI_COMM_WORLD, &request);
     token(0);
-    for (int i = 0; *last == 0 && i < 30000; i++) {
+    for (int i = 0; *last == 0 && i < 300000; i++) {
         usleep(1000);
     }
     CHECK(*last == 1);
