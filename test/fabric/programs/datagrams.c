@@ -94,9 +94,8 @@ static void refused(struct side *s)
     side_close(s);
 }
 
-/* Sends it again where it does not complete: the Soft-RoCE of Linux 6.1 stops when
- * 64 packets have not left yet. When all of them leave between that decision and its
- * note that it waits for them, it goes on at the next post only. */
+/* Sends it again where it does not complete: a queue pair of Soft-RoCE may stop in a
+ * flood, until something is posted behind (docs/design/0008-verbs.md). */
 static void send_reminding(struct side *s, struct mt_fabric_ah *ah, uint64_t id,
                            struct mt_fabric_piece p)
 {
