@@ -40,7 +40,7 @@ static void find_handles(void)
 }
 #endif
 
-enum { MT_ACT_MASK = 16, MT_ACT_FLUSH_NS = 1000000000 };
+enum { MT_ACT_MASK = 16, MT_ACT_FLUSH_S = 10 };
 
 /* How ranks reach each other: by what all of them have. */
 enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
@@ -292,7 +292,7 @@ static void list_functions(struct mt_act_functions *functions)
 /* ---- the end ---- */
 
 /* All ranks are here; both engines go on meanwhile. */
-static void meet(void)
+static void meet(void (*turn)(struct mt_act_wait *wait))
 {
     MT_Request request;
     struct mt_act_wait wait = {0};
@@ -302,56 +302,74 @@ static void meet(void)
     }
     while (done == 0 && MT_PMPI(Test)(&request, &done, MT_STATUS_IGNORE) ==
                             MT_SUCCESS) {
-        mt_act_turn(&wait);
+        turn(&wait);
     }
 }
 
-static int64_t now_ns(void)
+static int64_t now_s(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+    return (int64_t)t.tv_sec;
 }
 
-static void say_left(void)
+static uint32_t discarded; /* messages whose senders waited */
+
+/* Between ranks that have all come here: a message that nobody has received until
+ * now is received by nobody. */
+static void last_turn(struct mt_act_wait *wait)
 {
-    char text[160];
-    snprintf(text, sizeof(text),
-             "rank %u: MPI_Finalize gave up after 1 second with %u obligations "
-             "left: messages that nobody has received",
-             mt_act.host->world_rank, mt_engine_obligations(mt_act.engine));
-    mt_act.host->say(false, text);
+    mt_act_turn(wait);
+    discarded += mt_engine_discard(mt_act.engine);
 }
 
-/* What is under way between ranks that have all come here ends soon; a message
- * that nobody has received until now is received by nobody. */
-static bool flush(void)
+/* What is under way ends soon. Returns how much did not in time. */
+static uint32_t flush(void)
 {
     struct mt_act_wait wait = {0};
-    int64_t end = now_ns() + MT_ACT_FLUSH_NS;
-    while (mt_engine_obligations(mt_act.engine) != 0 && now_ns() < end) {
-        mt_act_turn(&wait);
+    int64_t end = now_s() + MT_ACT_FLUSH_S;
+    while (mt_engine_obligations(mt_act.engine) != 0 && now_s() <= end) {
+        last_turn(&wait);
     }
     mt_act_requests_sweep();
     mt_act_buffered_sweep();
-    return mt_engine_obligations(mt_act.engine) == 0;
+    return mt_engine_obligations(mt_act.engine);
+}
+
+static void say_left(uint32_t left)
+{
+    char text[160];
+    if (left > 0) {
+        snprintf(text, sizeof(text),
+                 "rank %u: MPI_Finalize gave up after %d seconds with %u "
+                 "obligations to other ranks left",
+                 mt_act.host->world_rank, MT_ACT_FLUSH_S, left);
+        mt_act.host->say(false, text);
+    }
+    if (discarded > 0) {
+        snprintf(text, sizeof(text),
+                 "rank %u: MPI_Finalize dropped %u messages that were sent to "
+                 "this rank and that it did not receive",
+                 mt_act.host->world_rank, discarded);
+        mt_act.host->say(false, text);
+    }
 }
 
 static void end(void)
 {
-    meet();
+    meet(mt_act_turn);
     mt_act_requests_cancel();
-    bool idle = flush();
-    if (!idle) {
-        say_left();
-    }
-    meet();
+    uint32_t left = flush();
+    meet(last_turn);
+    left = left > 0 ? left : flush(); /* of answers to what came last */
+    meet(mt_act_turn);
+    say_left(left);
     mt_act_probe_end();
     mt_act_requests_end();
     mt_act_comm_end();
     mt_act_ledger_write(mt_act.host, mt_act_figures_close(mt_act.engine),
                         mt_act.engine);
-    if (idle) {
+    if (left == 0) {
         mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);
     }

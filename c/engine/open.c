@@ -303,6 +303,7 @@ static enum mt_status mt_peers_connect(struct mt_engine *engine)
 static void mt_engine_free(struct mt_engine *engine)
 {
     mt_contexts_free(engine);
+    mt_discards_free(engine);
     mt_transfers_free(engine);
     mt_choices_free(&engine->choices);
     mt_eager_close(engine);
@@ -333,6 +334,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
         return MT_ENOMEM;
     }
     engine->o = *options;
+    engine->nowhere = (struct mt_engine_context){.engine = engine, .open = true};
     engine->opened_ns = mt_engine_now_ns();
     if (engine->o.terms.eager_limit > MT_SLOT_MOST) {
         engine->o.terms.eager_limit = MT_SLOT_MOST;

@@ -274,3 +274,63 @@ enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
     mt_engine_unlock(engine);
     return MT_OK;
 }
+
+/* ---- messages that nobody receives ---- */
+
+/* A receive without room, of the engine's own. */
+struct mt_engine_discard {
+    struct mt_engine_discard *next;
+    struct mt_engine_request request;
+};
+
+static struct mt_engine_message *mt_message_any(const struct mt_engine *engine)
+{
+    for (unsigned i = 0; i < MT_ENGINE_BUCKETS; i++) {
+        const struct mt_engine_context *c = engine->contexts[i];
+        for (; c != NULL; c = c->next) {
+            if (c->any.messages != NULL) {
+                return c->any.messages;
+            }
+        }
+    }
+    return NULL;
+}
+
+void mt_discards_free(struct mt_engine *engine)
+{
+    struct mt_engine_discard **place = &engine->discards;
+    while (*place != NULL) {
+        struct mt_engine_discard *d = *place;
+        if (mt_engine_done(&d->request)) {
+            *place = d->next;
+            free(d);
+        } else {
+            place = &d->next;
+        }
+    }
+}
+
+uint32_t mt_engine_discard(struct mt_engine *engine)
+{
+    static const struct mt_buffer none;
+    struct mt_engine_message *m;
+    uint32_t waited = 0;
+    mt_engine_lock(engine);
+    mt_discards_free(engine);
+    while ((m = mt_message_any(engine)) != NULL) {
+        struct mt_engine_discard *d = calloc(1, sizeof(*d));
+        if (d == NULL) {
+            break; /* another call may have more luck */
+        }
+        d->next = engine->discards;
+        engine->discards = d;
+        /* of no context of the caller's, which could go with its last request */
+        mt_request_begin(&engine->nowhere, &d->request, &none);
+        waited += m->head.kind == MT_WIRE_RTS || m->parked != NULL ||
+                  (m->head.flags & MT_WIRE_SYNCHRONOUS) != 0;
+        mt_message_remove(m);
+        mt_receive_kept(&d->request, m);
+    }
+    mt_engine_unlock(engine);
+    return waited;
+}

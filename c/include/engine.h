@@ -264,6 +264,11 @@ enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
                                          struct mt_engine_message *message,
                                          const struct mt_buffer *buffer);
 
+/* Receives what no receive was posted for, into nothing: senders that wait for it
+ * go on. For the end, when nobody will receive it; as long as something may arrive,
+ * again. Returns of how many messages the sender waited. */
+uint32_t mt_engine_discard(struct mt_engine *engine);
+
 /* Moves what can be moved. True: something happened. */
 bool mt_engine_progress(struct mt_engine *engine);
 /* The same for who looks again at once: most of its turns look at rings only. */

@@ -215,6 +215,57 @@ static void synchronous(struct mt_engine_context *c)
     fix_barrier();
 }
 
+/* Nobody receives these, of a context that is open and of one that never is on the
+ * receiver; of the four the sender waits for three. */
+static void send_unreceived(struct mt_engine_context *open,
+                            struct mt_engine_context *early,
+                            struct mt_engine_request s[4])
+{
+    static char payload[3 * EAGER];
+    struct mt_buffer brief = flat(payload, 8), full = flat(payload, 3 * EAGER);
+    EQ(mt_engine_send(open, &s[0], 1, 9, MT_ENGINE_STANDARD, &brief), MT_OK);
+    EQ(mt_engine_send(open, &s[1], 1, 9, MT_ENGINE_SYNCHRONOUS, &brief), MT_OK);
+    EQ(mt_engine_send(early, &s[2], 1, 9, MT_ENGINE_STANDARD, &full), MT_OK);
+    EQ(mt_engine_send(open, &s[3], 1, 9, MT_ENGINE_SYNCHRONOUS, &full), MT_OK);
+}
+
+/* Senders of what is discarded go on, and what is sent afterwards arrives. */
+static void discarding(struct mt_engine_context *c)
+{
+    enum { TIMES = 4 };
+    static char out[3 * EAGER], in[3 * EAGER];
+    struct mt_engine_request s[4 * TIMES], r;
+    struct mt_engine_context *early = fix.rank == 0 ? fix_context(98) : NULL;
+    struct mt_buffer brief = flat(out, 8);
+    uint32_t waited = 0;
+    for (int i = 0; i < TIMES && fix.rank == 0; i++) {
+        send_unreceived(c, early, &s[4 * i]);
+    }
+    while (waited < 3 * TIMES && fix.rank == 1) {
+        fix_turn("messages to discard");
+        waited += mt_engine_discard(fix.engine);
+    }
+    EQ(waited, fix.rank == 1 ? 3 * TIMES : 0);
+    for (int i = 0; i < 4 * TIMES && fix.rank == 0; i++) {
+        finish(&s[i]);
+    }
+    fix_barrier();
+    if (fix.rank == 0) {
+        mt_engine_context_close(early);
+        EQ(mt_engine_send(c, &s[0], 0, 9, MT_ENGINE_SYNCHRONOUS, &brief), MT_OK);
+        EQ(mt_engine_discard(fix.engine), 1); /* its own */
+        finish(&s[0]);
+        fill(out, sizeof(out), 77);
+        start_send(c, &s[0], 1, 9, out, sizeof(out));
+        finish(&s[0]);
+    } else if (fix.rank == 1) {
+        start_receive(c, &r, 0, 9, in, sizeof(in));
+        finish(&r);
+        filled(in, sizeof(in), 77);
+    }
+    fix_barrier();
+}
+
 static void cancelling(struct mt_engine_context *c)
 {
     struct mt_engine_request r[3], s;
@@ -525,6 +576,7 @@ static void run_rules(void *argument)
     first_come(c);
     truncation(c);
     synchronous(c);
+    discarding(c);
     cancelling(c);
     cancelling_stalled(c, o.thread);
     probing(c);

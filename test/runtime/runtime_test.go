@@ -117,14 +117,30 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestUnreceived: a message that nobody receives is said to be lost, once, by the
-// rank that has it, and the job ends.
+// TestUnreceived: messages that nobody receives are said to be dropped, once, by
+// the rank that they were sent to, and the job ends, long and synchronous ones and
+// those of communicators that are gone among them. One that was matched, and then
+// not received, has its sender give up.
 func TestUnreceived(t *testing.T) {
+	const dropped = "rank 1: MPI_Finalize dropped %d messages that were sent to this rank and that it did not receive"
 	each(t, func(t *testing.T, m mpijob.MPI) {
-		got := job{m: m, options: []string{"--act"}, program: []string{made(t, m, "unreceived")}}.run(t)
-		want := "rank 0: MPI_Finalize gave up after 1 second with 1 obligations left: messages that nobody has received"
-		if got.status != 0 || !slices.Equal(got.out, []string{"0: done", "1: done"}) || !slices.Equal(got.ours, []string{want}) {
-			t.Errorf("status %d, output %q, lines %q\n%s", got.status, got.out, got.ours, got.err)
+		program := made(t, m, "unreceived")
+		for _, c := range []struct{ what, want string }{
+			{"long", fmt.Sprintf(dropped, 1)},
+			{"many", fmt.Sprintf(dropped, 300)},
+			{"matched", "rank 0: MPI_Finalize gave up after 10 seconds with 1 obligations to other ranks left"},
+		} {
+			for _, options := range []string{"--act", "--act=rndv=write", "--act=rndv=receiver", "--act=device=iwarp:lo"} {
+				if c.what == "matched" && options != "--act" {
+					continue // ten seconds each
+				}
+				t.Run(c.what+" "+options, func(t *testing.T) {
+					got := job{m: m, options: []string{options}, program: []string{program, c.what}}.run(t)
+					if got.status != 0 || !slices.Equal(got.out, []string{"0: done", "1: done"}) || !slices.Equal(got.ours, []string{c.want}) {
+						t.Errorf("status %d, output %q, lines %q\n%s", got.status, got.out, got.ours, got.err)
+					}
+				})
+			}
 		}
 	})
 }
