@@ -184,7 +184,7 @@ bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp)
 
 /* A datagram as it came. */
 struct mt_ud_in {
-    uint8_t head[MT_IWARP_UD_HEAD];
+    uint8_t head[MT_IWARP_UD_HEAD + MT_IWARP_COPY];
     struct sockaddr_storage from;
     struct iovec iov[MT_UD_PIECES];
     struct mt_iwarp_segment segment;
@@ -368,6 +368,33 @@ static void mt_ud_take(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     }
 }
 
+/* One datagram. What fits into a short receive is copied there: that costs less
+ * than to tell the kernel of its pieces. */
+static bool mt_ud_one(const struct mt_iwarp_qp *qp, struct mt_ud_in *in,
+                      const struct mt_soft_receive *to,
+                      struct mmsghdr *message)
+{
+    ssize_t n;
+    if (to->bytes > MT_IWARP_COPY) {
+        mt_ud_prepare(in, to, &message->msg_hdr);
+        n = recvmsg(qp->fd, &message->msg_hdr, MSG_DONTWAIT);
+    } else {
+        socklen_t from = sizeof(in->from);
+        ssize_t room = MT_IWARP_UD_HEAD + (ssize_t)to->bytes;
+        n = recvfrom(qp->fd, in->head, (size_t)room, MSG_DONTWAIT | MSG_TRUNC,
+                     (struct sockaddr *)&in->from, &from);
+        message->msg_hdr.msg_flags = n > room ? MSG_TRUNC : 0;
+        n = n > room ? room : n;
+        if (n > MT_IWARP_UD_HEAD) {
+            mt_soft_scatter(to->pieces, to->piece_count, 0,
+                            in->head + MT_IWARP_UD_HEAD,
+                            (uint64_t)n - MT_IWARP_UD_HEAD);
+        }
+    }
+    message->msg_len = (uint32_t)n;
+    return n >= 0;
+}
+
 /* One call: as many datagrams as the last ones suggest. A socket that gave all
  * it was asked for twice is asked for more. */
 bool mt_iwarp_ud_in(struct mt_iwarp_qp *qp)
@@ -380,16 +407,14 @@ bool mt_iwarp_ud_in(struct mt_iwarp_qp *qp)
     if (mt_unlikely(posted == 0)) {
         return mt_ud_errors(qp);
     }
-    for (uint32_t i = 0; i < batch; i++) {
-        mt_ud_prepare(&in[i], &r->slots[(r->head + i) & r->mask],
-                      &messages[i].msg_hdr);
-    }
     int n;
     if (batch == 1) {
-        ssize_t bytes = recvmsg(qp->fd, &messages[0].msg_hdr, MSG_DONTWAIT);
-        messages[0].msg_len = (uint32_t)bytes;
-        n = bytes >= 0;
+        n = mt_ud_one(qp, &in[0], &r->slots[r->head & r->mask], &messages[0]);
     } else {
+        for (uint32_t i = 0; i < batch; i++) {
+            mt_ud_prepare(&in[i], &r->slots[(r->head + i) & r->mask],
+                          &messages[i].msg_hdr);
+        }
         n = recvmmsg(qp->fd, messages, batch, MSG_DONTWAIT, NULL);
     }
     uint32_t count = n > 0 ? (uint32_t)n : 0;
