@@ -172,10 +172,15 @@ static enum mt_status exchange(void *user, const void *mine, size_t bytes,
                : MT_EIO;
 }
 
+/* Before it runs, the first line is kept: it is why it does not, if it does not. */
 static void say(void *user, const char *text)
 {
     (void)user;
-    mt_act.host->say(false, text);
+    if (mt_act.engine != NULL) {
+        mt_act.host->say(false, text);
+    } else if (mt_act.host->reason[0] == '\0') {
+        snprintf(mt_act.host->reason, MT_ACT_REASON, "%s", text);
+    }
 }
 
 /* Opens the engine over the device that the policy names, or else shared memory
@@ -211,10 +216,11 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
         memcpy(names[MT_ACT_NOWHERE], "shm", sizeof("shm"));
         memcpy(policy->device, names[several ? reach : MT_ACT_NOWHERE],
                sizeof(policy->device));
-        status = several && reach == MT_ACT_NOWHERE ? MT_ENODEVICE : MT_OK;
-    }
-    if (status != MT_OK) {
-        return status;
+        if (several && reach == MT_ACT_NOWHERE) {
+            say(NULL, "no device reaches all ranks: mpitrace fabric list, on "
+                      "each node, shows what there is");
+            return MT_ENODEVICE;
+        }
     }
     struct mt_engine_options options = {
         .device = policy->device,
@@ -434,12 +440,31 @@ static void reuse_begin(bool wanted)
     }
 }
 
-/* The worst of all ranks. */
+/* The worst of all ranks. Why it is so all have from the first of those that know
+ * it. */
 static enum mt_status agree(enum mt_status mine)
 {
-    int64_t say = mine, worst = MT_EIO;
-    MT_PMPI(Allreduce)(&say, &worst, 1, MT_INT64, MT_MAX, mt_act.world);
-    return (enum mt_status)worst;
+    char *reason = mt_act.host->reason, words[MT_ACT_REASON];
+    int64_t ranks = mt_act.host->world_size, rank = mt_act.host->world_rank;
+    int64_t known = mine != MT_OK && reason[0] != '\0';
+    int64_t my_turn = (2 * mine + known) * ranks + ranks - 1 - rank, turn = 0;
+    if (MT_PMPI(Allreduce)(&my_turn, &turn, 1, MT_INT64, MT_MAX,
+                           mt_act.world) != MT_SUCCESS) {
+        return MT_EIO;
+    }
+    enum mt_status worst = (enum mt_status)(turn / ranks / 2);
+    if (worst == MT_OK) {
+        return MT_OK;
+    }
+    memcpy(words, reason, sizeof(words));
+    rank = ranks - 1 - turn % ranks;
+    MT_PMPI(Bcast)(words, MT_ACT_REASON, MT_BYTE, (int)rank, mt_act.world);
+    if (turn / ranks % 2 != 0) {
+        snprintf(reason, MT_ACT_REASON, "rank %d: %s", (int)rank, words);
+    } else {
+        snprintf(reason, MT_ACT_REASON, "%s", mt_status_text(worst));
+    }
+    return worst;
 }
 
 enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
@@ -452,9 +477,12 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     mt_act.native = host->native;
     find_handles();
     if (!library_known()) {
+        say(NULL, "the MPI library has functions that act mode does not know, or "
+                  "lacks some that it needs");
         return MT_ENOTSUP;
     }
     if (!open_private()) {
+        say(NULL, "MPI_Comm_dup failed");
         return MT_EIO;
     }
     struct mt_act_policy policy;
@@ -472,6 +500,9 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
         }
         close_private();
         return status;
+    }
+    if (host->reason[0] != '\0') { /* it was none */
+        host->say(false, host->reason);
     }
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     mt_act_figures_open(&host->live, &mt_act.left);

@@ -38,9 +38,7 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
                     i, theirs->version, mine->version);
         return MT_EVERSION;
     }
-    if (theirs->status != MT_OK) {
-        mt_path_say(o->say, o->user, "process %u cannot take part: %s", i,
-                    mt_status_text((enum mt_status)theirs->status));
+    if (theirs->status != MT_OK) { /* it has said so itself */
         return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
                                             : MT_EINVAL;
     }
@@ -70,6 +68,10 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                    .ring_bytes = engine->ring_bytes,
                                    .datagrams = o->datagrams.first};
     struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
+    if (status != MT_OK) {
+        mt_path_say(o->say, o->user, "cannot take part: %s",
+                    mt_status_text(status));
+    }
     status = o->wireup.exchange(o->wireup.user, &mine, sizeof(mine), all);
     for (uint32_t i = 0; i < engine->processes && status == MT_OK; i++) {
         status = mt_hello_judge(o, &mine, &all[i], i);
@@ -350,9 +352,9 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     if (status == MT_OK) {
         mt_eager_open(engine);
         status = mt_peers_connect(engine);
-    }
-    if (engine->o.datagrams.first) {
-        status = mt_hello(engine, status); /* a mesh tells all by itself */
+        if (engine->o.datagrams.first) {
+            status = mt_hello(engine, status); /* a mesh tells all by itself */
+        }
     }
     if (status == MT_OK && options->thread) {
         status = mt_thread_start(engine);

@@ -210,6 +210,8 @@ enum mt_status mt_thread_start(struct mt_engine *engine)
     sigset_t all, before;
     engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->wake_fd < 0) {
+        mt_path_say(engine->o.say, engine->o.user,
+                    "no descriptor for the engine's thread: raise ulimit -n");
         return MT_ENOMEM;
     }
     sigfillset(&all); /* signals are for the program's own threads */
@@ -218,6 +220,9 @@ enum mt_status mt_thread_start(struct mt_engine *engine)
         pthread_create(&engine->thread, NULL, mt_thread_main, engine) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!engine->has_thread) {
+        mt_path_say(engine->o.say, engine->o.user,
+                    "the engine's thread could not be started: raise ulimit -u "
+                    "or -v");
         close(engine->wake_fd);
     }
     return engine->has_thread ? MT_OK : MT_ENOMEM;

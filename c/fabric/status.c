@@ -9,7 +9,8 @@ const char *mt_status_text(enum mt_status status)
         [MT_ENODEVICE] = "no such device",
         [MT_ENOTSUP] = "the device cannot do that",
         [MT_EINVAL] = "wrong argument",
-        [MT_ENOMEM] = "out of memory, or of memory that may be pinned",
+        [MT_ENOMEM] = "out of memory, of memory that may be pinned, or of "
+                      "descriptors (ulimit -v, -l, -n)",
         [MT_EPERM] = "not permitted",
         [MT_ESTATE] = "not in this state",
         [MT_ETRUNCATED] = "longer than the buffer posted for it",

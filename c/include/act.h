@@ -13,7 +13,9 @@
 #include "status.h"
 
 /* Changes whenever a struct of this file or the list of counts does. */
-enum { MT_ACT_VERSION = 5 };
+enum { MT_ACT_VERSION = 6 };
+
+enum { MT_ACT_REASON = 224 }; /* bytes, with their end */
 
 /* Where the runtime shows what it counts while the job runs: rows of the segment,
  * which only one thread at a time writes. decisions NULL: the segment had no room,
@@ -37,6 +39,9 @@ struct mt_act_host {
     void *const *native;
     /* A symbol of the MPI library. */
     void *(*symbol)(const char *name);
+    /* Why the runtime did not start, in its words: MT_ACT_REASON bytes, which it
+     * fills on all ranks alike. */
+    char *reason;
     /* A line for the user; once: from rank 0 only. */
     void (*say)(bool once, const char *text);
     /* The function that this thread is in, like MPI_Wait. */
@@ -59,7 +64,7 @@ struct mt_act_functions {
 /* Exported by libmpishim-rt.so under this name. Called once, inside the
  * application's MPI_Init after the library's has returned, by all ranks of
  * MPI_COMM_WORLD: it may communicate. Not MT_OK: the job runs on without it, on
- * all ranks alike. */
+ * all ranks alike; MT_EVERSION without a reason: it does not know this struct. */
 enum mt_status mt_act_start(const struct mt_act_host *host,
                             struct mt_act_functions *functions_p);
 #define MT_ACT_START "mt_act_start"

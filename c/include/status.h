@@ -10,7 +10,7 @@ enum mt_status {
     MT_ENODEVICE,   /* no such device, port or provider */
     MT_ENOTSUP,     /* the device cannot do it; its capabilities say so */
     MT_EINVAL,      /* a caller's mistake */
-    MT_ENOMEM,      /* memory, also pinned memory, ran out */
+    MT_ENOMEM,      /* memory, also pinned memory, or descriptors ran out */
     MT_EPERM,       /* the operating system does not allow it */
     MT_ESTATE,      /* not in the present state of the object */
     MT_ETRUNCATED,  /* the message is longer than the buffer posted for it */

@@ -4,6 +4,8 @@
  * observe mode, on all ranks. It knows nothing of how messages travel. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../gen/tables.h"
 #include "../include/act.h"
@@ -22,6 +25,7 @@
 
 enum {
     MT_TRIAL_THREADS = 8, /* more than the runtime starts */
+    MT_TRIAL_DESCRIPTORS = 16, /* and than it opens, but for connections */
 };
 /* What the memory of the fabric reserves, and more. */
 #define MT_TRIAL_BYTES ((size_t)2 << 30)
@@ -90,6 +94,24 @@ static bool mt_act_threads(char *why)
                       made, MT_TRIAL_THREADS, strerror(failed));
 }
 
+static bool mt_act_descriptors(char *why)
+{
+    int fds[MT_TRIAL_DESCRIPTORS], had = 0, error = 0;
+    while (had < MT_TRIAL_DESCRIPTORS && error == 0) {
+        fds[had] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        error = fds[had] < 0 ? errno : 0;
+        had += error == 0;
+    }
+    for (int i = 0; i < had; i++) {
+        close(fds[i]);
+    }
+    return error == 0 ||
+           mt_act_why(why,
+                      "only %d of %d files could be opened (%s): raise "
+                      "ulimit -n",
+                      had, MT_TRIAL_DESCRIPTORS, strerror(error));
+}
+
 /* By trial: limits are of many kinds, and only the kernel knows them all. Not so
  * with files, where the kernel answers by a signal. */
 static bool mt_act_room(char *why)
@@ -106,9 +128,9 @@ static bool mt_act_room(char *why)
         return mt_act_why(why, "no %zu MiB of address space: raise ulimit -v",
                           MT_TRIAL_BYTES >> 20);
     }
-    bool threads = mt_act_threads(why);
+    bool others = mt_act_threads(why) && mt_act_descriptors(why);
     munmap(p, MT_TRIAL_BYTES);
-    return threads;
+    return others;
 }
 
 /* Whose calls are whose must be certain: with another tool or a translation
@@ -262,6 +284,7 @@ static void mt_act_decided(uint32_t state, const char *reason)
 /* All ranks have it loaded. */
 static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
 {
+    static char reason[MT_ACT_REASON];
     mt_act_host = (struct mt_act_host){
         .version = MT_ACT_VERSION,
         .family = mt_process.family,
@@ -271,6 +294,7 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
         .threads = mt_request_threads != 0,
         .native = mt_real_pmpi,
         .symbol = mt_attach_symbol,
+        .reason = reason,
         .say = mt_act_say,
         .call = mt_act_call,
         .site = mt_act_site,
@@ -280,10 +304,12 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
                       ? mt_process.knobs.act_faults
                       : NULL,
     };
-    enum mt_status status = start(&mt_act_host, &mt_act_functions);
-    if (status != MT_OK) {
-        return mt_act_why(why, "the runtime did not start (status %d)",
-                          (int)status);
+    if (start(&mt_act_host, &mt_act_functions) != MT_OK) {
+        return mt_act_why(why, "the runtime did not start: %s",
+                          reason[0] != '\0'
+                              ? reason
+                              : "libmpishim-rt.so is of another version than "
+                                "libmpishim.so: install both anew");
     }
     mt_attach_stand_ins(mt_act_functions.function);
     return true;

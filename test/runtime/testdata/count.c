@@ -66,6 +66,7 @@ enum mt_status mt_act_start(const struct mt_act_host *given,
     seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (getenv("COUNT_REFUSE") != NULL || seen == MAP_FAILED) {
+        snprintf(host->reason, MT_ACT_REASON, "it was told to refuse");
         return MT_ENODEVICE;
     }
     functions_p->function[MPITRACE_CALL_Send] = (void *)count_send;
