@@ -37,7 +37,7 @@ func (e *Effective) check() Problems {
 // MostRules is how many rules a policy may have (MT_ACT_RULES of c/act/rules.h).
 const MostRules = 32
 
-const reuseOverDatagrams = "eager=reuse needs transport=rc, because a datagram that is sent again would carry what the buffer holds by then: with transport=ud-first allow both, [\"copy\", \"reuse\"] (eager=auto), and peers with a connection get it"
+const reuseOverDatagrams = "eager=reuse needs transport=rc, because a datagram that is sent again would carry what the buffer holds by then: leave one of the two out"
 
 // stated is the first of the names that somebody stated, else the first: that
 // is where the user can mend it.
