@@ -53,6 +53,52 @@ func TestPolicyCommand(t *testing.T) {
 	}
 }
 
+// TestRunPolicy: a policy that is wrong, wherever it was given, is refused with its
+// place and what would be right, and nothing is started.
+func TestRunPolicy(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	file := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	spelt := file("spelt.json", "{\"schema\": 1,\n \"eager\": \"resue\"}")
+	typed := file("typed.json", "{\"schema\": 1,\n \"mode\": \"act\",\n \"eager_limit\": true}")
+	apart := file("apart.json", "{\"schema\": 1,\n \"eager\": \"reuse\",\n \"transport\": \"ud-first\"}")
+	none := filepath.Join(dir, "none.json")
+	for _, test := range []struct{ option, env, want string }{
+		{"eagre=copy", "", "command line:1:1: eagre: no such setting: did you mean eager?"},
+		{"eager=resue", "", `command line:1:1: eager: "resue" is not one of auto, copy, reuse: did you mean reuse?`},
+		{"rndv=read,eager-limit=much", "", `command line:1:11: eager-limit: "much" is not a size: give bytes, or a number with K, M or G (256K)`},
+		{"eager=reuse,transport=ud-first", "", "command line:1:1: eager: eager=reuse needs transport=rc, because "},
+		{spelt, "", spelt + `:2:11: eager: "resue" is not one of auto, copy, reuse: did you mean reuse?`},
+		{typed, "", typed + `:3:17: eager_limit: true where a number of bytes (16384, "16K") is expected`},
+		{apart, "", apart + ":2:11: eager: eager=reuse needs transport=rc, because "},
+		{none, "", none + ": no such file"},
+		{"", "eagre=copy", "MPITRACE_ACT:1:1: eagre: no such setting: did you mean eager?"},
+		{"", "ring=1", "MPITRACE_ACT:1:1: ring: 1 is less than 4K bytes, the least allowed"},
+		{"", "eager=reuse,transport=ud-first", "MPITRACE_ACT:1:1: eager: eager=reuse needs transport=rc, because "},
+		{"auto", "eagre=copy", "MPITRACE_ACT:1:1: eagre: no such setting: did you mean eager?"},
+		{"", spelt, `:2:11: eager: "resue" is not one of auto, copy, reuse: did you mean reuse?`},
+	} {
+		t.Setenv("MPITRACE_ACT", test.env)
+		args := []string{"run"}
+		if test.option != "" {
+			args = append(args, "--act="+test.option)
+		}
+		status, stdout, stderr := runs(append(args, "--", "touch", "started")...)
+		if status != statusUsage || stdout != "" || !strings.HasPrefix(stderr, "mpitrace: ") || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("--act=%s, MPITRACE_ACT=%s: status %d, want %d and one line with %q:\n%s%s", test.option, test.env, status, statusUsage, test.want, stdout, stderr)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Fatalf("--act=%s, MPITRACE_ACT=%s: %v, left %v", test.option, test.env, err, left)
+		}
+	}
+}
+
 // TestPolicyExplain costs a synthetic job.
 func TestPolicyExplain(t *testing.T) {
 	dir, _, _ := sampledResult(t)
