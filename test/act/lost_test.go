@@ -24,7 +24,7 @@ func TestLostDevice(t *testing.T) {
 			}
 			job := mpijob.Job{MPI: m, Ranks: 2, Argv: []string{compile(t, m, dir, "lost.c")}, Preload: helpers,
 				Env: []string{"MPITRACE_ACT_FAULTS=" + script}}
-			for _, policy := range append(ways, receiverFirst, straight) {
+			for _, policy := range ways {
 				job.Before = []string{command, "run", "--act=" + policy, "--output", t.TempDir(), "--"}
 				testLost(t, job.Command(), dir, policy)
 			}

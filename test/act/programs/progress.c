@@ -3,7 +3,7 @@
  * is in a call that does not look at messages. */
 #include "program.h"
 
-enum { LONG = 4 << 20 };
+enum { LONG = 4 << 20, LOOK = 99 };
 
 static char out[LONG], in[LONG];
 
@@ -63,6 +63,20 @@ static void collective_file(void)
     MPI_File_close(&file);
     CHECK(filled(all, sizeof(mine), 0) &&
           filled(all + sizeof(mine), sizeof(mine), 1));
+}
+
+/* No call but MPI_Iprobe looks at messages until that of the other is here. */
+static void look(void)
+{
+    MPI_Request request;
+    int here = 0;
+    MPI_Isend(NULL, 0, MPI_BYTE, 1 - rank, LOOK, MPI_COMM_WORLD, &request);
+    while (!here) {
+        MPI_Iprobe(1 - rank, LOOK, MPI_COMM_WORLD, &here, MPI_STATUS_IGNORE);
+    }
+    MPI_Recv(NULL, 0, MPI_BYTE, 1 - rank, LOOK, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* The message ends only if rank 1, inside the call, has matched it; rank 0 enters
@@ -189,6 +203,33 @@ static void owe_then(blocking_fn *call)
     }
 }
 
+/* Rank 0 is in the call with more short sends than the other has room for, from a
+ * few buffers: those that could not leave yet have to leave from there. Rank 1 gets
+ * all of them, and only then enters the call. */
+static void stall_then(blocking_fn *call)
+{
+    enum { MANY = 400, BUFFERS = 4, SHORT = 16000 };
+    MPI_Request requests[MANY];
+    if (rank == 0) {
+        for (int i = 0; i < BUFFERS; i++) {
+            fill(&out[i * SHORT], SHORT, (unsigned)i);
+        }
+        for (int i = 0; i < MANY; i++) {
+            MPI_Isend(&out[i % BUFFERS * SHORT], SHORT, MPI_BYTE, 1, 1,
+                      MPI_COMM_WORLD, &requests[i]);
+        }
+        call();
+        MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
+    } else {
+        for (int i = 0; i < MANY; i++) {
+            MPI_Recv(in, SHORT, MPI_BYTE, 0, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+            CHECK(filled(in, SHORT, (unsigned)i % BUFFERS));
+        }
+        call();
+    }
+}
+
 static void with_each(void (*what)(blocking_fn *))
 {
     what(barrier);
@@ -196,6 +237,7 @@ static void with_each(void (*what)(blocking_fn *))
     what(window);
     what(broadcast);
     what(collective_file);
+    what(look);
 }
 
 /* A long message of the library's own, then a wait of ours that drives it. */
@@ -273,6 +315,8 @@ int main(int argc, char **argv)
         with_each(flood_then);
     } else if (strcmp(what, "owe") == 0) {
         with_each(owe_then);
+    } else if (strcmp(what, "stall") == 0) {
+        with_each(stall_then);
     } else if (strcmp(what, "native") == 0) {
         native_then_ours(0);
         native_then_ours(1);
