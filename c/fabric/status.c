@@ -9,8 +9,7 @@ const char *mt_status_text(enum mt_status status)
         [MT_ENODEVICE] = "no such device",
         [MT_ENOTSUP] = "the device cannot do that",
         [MT_EINVAL] = "wrong argument",
-        [MT_ENOMEM] = "out of memory, of memory that may be pinned, or of "
-                      "descriptors (ulimit -v, -l, -n)",
+        [MT_ENOMEM] = "out of memory, pinned memory or descriptors (ulimit)",
         [MT_EPERM] = "not permitted",
         [MT_ESTATE] = "not in this state",
         [MT_ETRUNCATED] = "longer than the buffer posted for it",
