@@ -41,17 +41,19 @@ type sent struct {
 	cycles, hits, missed, stale, wrong int
 	most, refused                      int // bytes registered at once, requests
 	noiseHits, noiseStale              int
+	monitor                            string // who watched
 }
 
 // send goes a way; n is less than of the ways alone, for each cycle waits for
 // another thread, and for a message.
 func send(t *testing.T, exe, device, way string, n int, env ...string) sent {
 	t.Helper()
-	return sending(t, way, n, mpijob.Environ(env...), exe, device, way, fmt.Sprint(n))[0]
+	return sending(t, device, way, n, mpijob.Environ(env...), exe, device, way, fmt.Sprint(n))[0]
 }
 
-// sending runs a command that goes a way, in one process or in ranks.
-func sending(t *testing.T, way string, n int, env []string, argv ...string) (all []sent) {
+// sending runs a command that goes a way, in one process or in ranks, and logs
+// what it did.
+func sending(t *testing.T, device, way string, n int, env []string, argv ...string) (all []sent) {
 	t.Helper()
 	p, err := mpijob.StartTelling(limit, env, argv)
 	if err != nil {
@@ -72,10 +74,11 @@ func sending(t *testing.T, way string, n int, env []string, argv ...string) (all
 		if strings.HasPrefix(line, "at ") {
 			continue
 		}
-		if got, _ := fmt.Sscanf(line, way+": cycles %d hits %d missed %d stale %d wrong %d most %d refused %d noise %d noise-stale %d",
-			&s.cycles, &s.hits, &s.missed, &s.stale, &s.wrong, &s.most, &s.refused, &s.noiseHits, &s.noiseStale); got != 9 || s.cycles != n {
+		if got, _ := fmt.Sscanf(line, way+": cycles %d hits %d missed %d stale %d wrong %d most %d refused %d noise %d noise-stale %d monitor %s",
+			&s.cycles, &s.hits, &s.missed, &s.stale, &s.wrong, &s.most, &s.refused, &s.noiseHits, &s.noiseStale, &s.monitor); got != 10 || s.cycles != n {
 			t.Fatalf("%q", line)
 		}
+		t.Logf("%s: %s over %s: %+v", t.Name(), way, device, s)
 		all = append(all, s)
 	}
 	if len(all) == 0 {
@@ -204,7 +207,7 @@ func TestCacheMPI(t *testing.T) {
 func cacheJob(t *testing.T, mpi mpijob.MPI, exe, device, way string, n int, env ...string) []sent {
 	t.Helper()
 	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, device, way, fmt.Sprint(n)}, Env: withUCX(mpi, env)}
-	all := sending(t, way, n, mpijob.Environ(), j.Command()...)
+	all := sending(t, device, way, n, mpijob.Environ(), j.Command()...)
 	if len(all) != 2 {
 		t.Errorf("%s: %d ranks told of it, not 2", way, len(all))
 	}

@@ -97,6 +97,7 @@ func ways(t *testing.T, exe string) []string {
 type counts struct {
 	way                         string
 	cycles, reused, hits, stale int
+	monitor                     string // who watched
 }
 
 // unsupported is the program's exit status where the kernel lacks a call.
@@ -122,15 +123,17 @@ func run(t *testing.T, env []string, argv ...string) []counts {
 	return parse(t, string(o.Stdout))
 }
 
+// parse reads what the program found, and logs it.
 func parse(t *testing.T, text string) []counts {
 	t.Helper()
 	var all []counts
 	for line := range strings.Lines(text) {
 		var c counts
-		if n, err := fmt.Sscanf(line, "%s cycles %d reused %d hits %d stale %d", &c.way, &c.cycles, &c.reused, &c.hits, &c.stale); err != nil || n != 5 {
+		if n, err := fmt.Sscanf(line, "%s cycles %d reused %d hits %d stale %d monitor %s", &c.way, &c.cycles, &c.reused, &c.hits, &c.stale, &c.monitor); err != nil || n != 6 {
 			continue
 		}
 		c.way = strings.TrimSuffix(c.way, ":")
+		t.Logf("%s: %+v", t.Name(), c)
 		all = append(all, c)
 	}
 	if len(all) == 0 {

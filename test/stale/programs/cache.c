@@ -382,6 +382,7 @@ struct counts {
 };
 
 static struct mt_regcache *table;
+static const char *monitor; /* who watches */
 static uint64_t marks = 1;
 static unsigned long patience_ms = LIMIT_MS;
 static bool noise_stops;
@@ -547,9 +548,11 @@ static void choose_monitor(void)
     const char *name = getenv("MONITOR");
     if (name != NULL && strcmp(name, "blind") == 0) {
         mt_memhook.generations = never;
+        monitor = name;
         return;
     }
     if (name != NULL && strcmp(name, "none") == 0) {
+        monitor = name;
         return;
     }
     bool ucm = name != NULL && strcmp(name, "ucm") == 0;
@@ -565,6 +568,7 @@ static void choose_monitor(void)
     if (mt_memhook_start(&options) != MT_OK) {
         exit(2);
     }
+    monitor = mt_memhook.monitor == MT_MEMHOOK_UCM ? "ucm" : "ebpf";
 }
 
 static unsigned long number(const char *name)
@@ -590,10 +594,10 @@ static void tell(const struct way *way, const struct counts *c,
     struct mt_regservice_figures f;
     mt_regservice_count(service, &f);
     printf("%s: cycles %lu hits %lu missed %lu stale %lu wrong %lu most %llu "
-           "refused %llu noise %lu noise-stale %lu\n",
+           "refused %llu noise %lu noise-stale %lu monitor %s\n",
            way->name, c->cycles, c->hits, c->missed, c->stale, c->wrong,
            (unsigned long long)pinned_most, (unsigned long long)f.refused,
-           noise_hits, noise_stale);
+           noise_hits, noise_stale, monitor);
     fflush(stdout);
 }
 

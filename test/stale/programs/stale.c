@@ -1,8 +1,9 @@
 /* stale: loses memory in the way named, again and again, and looks whether a
  * registration of it would be found that is not of the memory that is there.
  *
- *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale;
- *                                  before it, now and then, how far it is
+ *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale,
+ *                                  who watched; before it, now and then, how
+ *                                  far it is
  *   stale --list                   the ways
  *
  * A registration is an address, the generations read before, and marks written
@@ -44,6 +45,7 @@ struct counts {
 };
 
 static const volatile uint64_t *generations; /* of the monitor, or blind */
+static const char *monitor;
 
 /* Away from the ends, where malloc has its own notes: the second and the last
  * page but one. */
@@ -179,6 +181,7 @@ static void choose_monitor(void)
     const char *name = getenv("MONITOR");
     if (name != NULL && strcmp(name, "blind") == 0) {
         generations = never;
+        monitor = name;
         return;
     }
     bool ucm = name != NULL && strcmp(name, "ucm") == 0;
@@ -197,6 +200,7 @@ static void choose_monitor(void)
         exit(2);
     }
     generations = mt_memhook.generations;
+    monitor = mt_memhook.monitor == MT_MEMHOOK_UCM ? "ucm" : "ebpf";
 }
 
 static void run(const struct way *way, unsigned long cycles, unsigned threads)
@@ -228,8 +232,8 @@ static void run(const struct way *way, unsigned long cycles, unsigned threads)
         sum.hits += workers[i].counts.hits;
         sum.stale += workers[i].counts.stale;
     }
-    printf("%s: cycles %lu reused %lu hits %lu stale %lu\n", way->name,
-           sum.cycles, sum.reused, sum.hits, sum.stale);
+    printf("%s: cycles %lu reused %lu hits %lu stale %lu monitor %s\n",
+           way->name, sum.cycles, sum.reused, sum.hits, sum.stale, monitor);
     munmap((void *)PLACES, (size_t)MAX_THREADS * PLACE_BYTES);
 }
 
