@@ -88,7 +88,7 @@ func sending(t *testing.T, device, way string, n int, env []string, argv ...stri
 }
 
 // cacheCycles is how often a way is gone with messages.
-func cacheCycles(way string) int { return max(cyclesOf(way)/100, 50) }
+func cacheCycles(way string) int { return max(cyclesOf(way, *cycles)/100, 50) }
 
 // expectSent demands that nothing was stale, and that most messages went out of
 // kept registrations: seven of eight cycles wait for one.
@@ -186,16 +186,16 @@ func TestCacheMPI(t *testing.T) {
 	for _, mpi := range mpijob.All {
 		t.Run(mpi.Name, func(t *testing.T) {
 			need(t, mpi.Missing())
-			exe := buildCache(t, mpi.CC, "-DSTALE_MPI=1")
+			exe, ranks := buildCache(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
 			for i, way := range []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread", "raw-munmap", "raw-mremap"} {
 				n := cacheCycles(way)
-				for _, s := range cacheJob(t, mpi, exe, devices[i%2], way, n, "SOCKET="+socket) {
+				for _, s := range cacheJob(t, ranks, exe, devices[i%2], way, n, "SOCKET="+socket) {
 					expectSent(t, s)
 				}
 				if !slices.Contains(byLibucm, way) {
 					continue
 				}
-				for _, s := range cacheJob(t, mpi, exe, devices[1-i%2], way, n, "MONITOR=ucm") {
+				for _, s := range cacheJob(t, ranks, exe, devices[1-i%2], way, n, "MONITOR=ucm") {
 					expectSent(t, s)
 				}
 			}
@@ -203,10 +203,11 @@ func TestCacheMPI(t *testing.T) {
 	}
 }
 
-// cacheJob goes a way in two ranks, with UCX below the MPI.
-func cacheJob(t *testing.T, mpi mpijob.MPI, exe, device, way string, n int, env ...string) []sent {
+// cacheJob goes a way in two ranks.
+func cacheJob(t *testing.T, j mpijob.Job, exe, device, way string, n int, env ...string) []sent {
 	t.Helper()
-	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, device, way, fmt.Sprint(n)}, Env: withUCX(mpi, env)}
+	j.Argv = []string{exe, device, way, fmt.Sprint(n)}
+	j.Env = append(slices.Clone(j.Env), env...)
 	all := sending(t, device, way, n, mpijob.Environ(), j.Command()...)
 	if len(all) != 2 {
 		t.Errorf("%s: %d ranks told of it, not 2", way, len(all))

@@ -38,7 +38,7 @@ func TestControl(t *testing.T) {
 	exe := build(t, "gcc")
 	for _, way := range ways(t, exe) {
 		t.Run(way, func(t *testing.T) {
-			n := min(cyclesOf(way), 1000)
+			n := min(cyclesOf(way, *cycles), 1000)
 			expectStale(t, run(t, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
@@ -55,7 +55,7 @@ func TestLibucm(t *testing.T) {
 	}
 	for _, way := range without(ways(t, exe), byLibucm...) {
 		t.Run(way, func(t *testing.T) {
-			n := min(cyclesOf(way), 1000)
+			n := min(cyclesOf(way, *cycles), 1000)
 			expectStale(t, run(t, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
@@ -86,29 +86,46 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestAllocators: such as give memory back at once, as others do after a while.
+// allocator is one that gives memory back at once, as it does otherwise after a
+// while.
+type allocator struct{ library, packages, setting string }
+
+var allocators = []allocator{
+	{"libjemalloc.so.2", "libjemalloc2", "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0"},
+	{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", "TCMALLOC_AGGRESSIVE_DECOMMIT=1"},
+}
+
+// expectGivenBack runs the ways through an allocator: it gives memory back, and
+// the kernel monitor sees that.
+func expectGivenBack(t *testing.T, socket string, goes func(way string, n int, env ...string) []counts) {
+	t.Helper()
+	for way, n := range map[string]int{"aligned": *cycles, "malloc": *cycles, "realloc": max(*cycles/copied, 1000)} {
+		for _, c := range goes(way, 1000, "MONITOR=blind") {
+			if c.stale == 0 {
+				t.Errorf("gives nothing back: %+v", c)
+			}
+		}
+		for _, c := range goes(way, n, "MONITOR=ebpf", "SOCKET="+socket) {
+			if c.cycles != n || c.stale != 0 || c.reused == 0 || !most(c.hits, c.cycles) {
+				t.Errorf("of %d cycles %+v", n, c)
+			}
+		}
+	}
+}
+
+// copied is how many times fewer cycles of realloc are made where it copies each
+// buffer, and does not move its pages as glibc's does.
+const copied = 10
+
+// TestAllocators: others than glibc's.
 func TestAllocators(t *testing.T) {
 	socket, exe := helper(t), build(t, "gcc")
-	for _, a := range []struct {
-		library, packages string
-		env               []string
-	}{
-		{"libjemalloc.so.2", "libjemalloc2", []string{"MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0"}},
-		{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", []string{"TCMALLOC_AGGRESSIVE_DECOMMIT=1"}},
-	} {
+	for _, a := range allocators {
 		t.Run(a.library, func(t *testing.T) {
 			need(t, library(a.library, a.packages))
-			env := append(a.env, "LD_PRELOAD="+a.library)
-			for _, way := range []string{"aligned", "malloc", "realloc"} {
-				blind := run(t, append(env, "MONITOR=blind"), exe, way, "1000")[0]
-				if blind.stale == 0 {
-					t.Errorf("%s: gives nothing back: %+v", way, blind)
-				}
-				c := single(t, exe, way, 1, append(env, "SOCKET="+socket)...)
-				if c.stale != 0 || c.reused == 0 || !most(c.hits, c.cycles) {
-					t.Errorf("%s: %+v", way, c)
-				}
-			}
+			expectGivenBack(t, socket, func(way string, n int, env ...string) []counts {
+				return run(t, append(env, a.setting, "LD_PRELOAD="+a.library), exe, way, fmt.Sprint(n))
+			})
 		})
 	}
 }
@@ -121,44 +138,77 @@ func TestMPI(t *testing.T) {
 	for _, mpi := range mpijob.All {
 		t.Run(mpi.Name, func(t *testing.T) {
 			need(t, mpi.Missing())
-			exe := build(t, mpi.CC, "-DSTALE_MPI=1")
-			both := []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread"}
-			kernel := append(both, "raw-munmap", "raw-mremap", "raw-fixed")
-			for _, c := range job(t, mpi, exe, kernel, *cycles, "MONITOR=ebpf", "SOCKET="+socket) {
+			exe, ranks := build(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
+			both := []string{"munmap", "huge", "malloc", "realloc", "trim", "dontneed", "thread"}
+			kernel := append(slices.Clone(both), "raw-munmap", "raw-mremap", "raw-fixed")
+			for _, c := range job(t, ranks, exe, kernel, *cycles, "MONITOR=ebpf", "SOCKET="+socket) {
 				expectFresh(t, c)
 			}
-			for _, c := range job(t, mpi, exe, both, *cycles, "MONITOR=ucm") {
+			for _, c := range job(t, ranks, exe, both, *cycles, "MONITOR=ucm") {
 				expectFresh(t, c)
 			}
-			for _, monitor := range []string{"ebpf", "ucm"} { // large processes fork slowly
-				for _, c := range job(t, mpi, exe, []string{"fork"}, max(*cycles/20, 10), "MONITOR="+monitor, "SOCKET="+socket) {
+			for _, monitor := range []string{"ebpf", "ucm"} {
+				for _, c := range job(t, ranks, exe, []string{"fork"}, cyclesOf("fork", *cycles), "MONITOR="+monitor, "SOCKET="+socket) {
 					expectFresh(t, c)
 				}
 			}
-			for _, c := range job(t, mpi, exe, []string{"raw-munmap"}, 1000, "MONITOR=ucm") {
+			for _, c := range job(t, ranks, exe, []string{"raw-munmap"}, 1000, "MONITOR=ucm") {
 				expectStale(t, c)
 			}
 		})
 	}
 }
 
-// job goes the ways in two ranks, with UCX below the MPI.
-func job(t *testing.T, mpi mpijob.MPI, exe string, ways []string, n int, env ...string) []counts {
+// TestMPIAllocators: in MPI programs that have another allocator than glibc's.
+func TestMPIAllocators(t *testing.T) {
+	socket := helper(t)
+	need(t, libucs())
+	for _, mpi := range mpijob.All {
+		for _, a := range allocators {
+			t.Run(mpi.Name+" "+a.library, func(t *testing.T) {
+				need(t, mpi.Missing())
+				need(t, library(a.library, a.packages))
+				exe, ranks := build(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
+				ranks.Preload = append(ranks.Preload, a.library)
+				expectGivenBack(t, socket, func(way string, n int, env ...string) []counts {
+					return job(t, ranks, exe, []string{way}, n, append(env, a.setting)...)
+				})
+			})
+		}
+	}
+}
+
+// twoRanks is a job that lacks only its program: ranks that share processors,
+// with UCX below the MPI.
+func twoRanks(t *testing.T, mpi mpijob.MPI) mpijob.Job {
 	t.Helper()
-	j := mpijob.Job{MPI: mpi, Ranks: 2, Argv: []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}, Env: withUCX(mpi, env)}
+	j := mpijob.Job{MPI: mpi, Ranks: 2}
+	if mpi.Name == "openmpi" { // and no other: it fails without
+		j.Env = []string{"OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any"}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir("../..")
+	j.Preload, err = mpi.Helpers(t.TempDir())
+	t.Chdir(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// job goes the ways in two ranks.
+func job(t *testing.T, j mpijob.Job, exe string, ways []string, n int, env ...string) []counts {
+	t.Helper()
+	j.Argv = []string{exe, strings.Join(ways, ","), fmt.Sprint(n)}
+	j.Env = append(slices.Clone(j.Env), env...)
 	c := run(t, nil, j.Command()...)
 	if len(c) != 2*len(ways) {
 		t.Errorf("%v: %d counts, not %d", ways, len(c), 2*len(ways))
 	}
 	return c
-}
-
-// withUCX has an MPI use UCX and no other: it fails without.
-func withUCX(mpi mpijob.MPI, env []string) []string {
-	if mpi.Name == "openmpi" {
-		env = append(env, "OMPI_MCA_pml=ucx", "OMPI_MCA_pml_ucx_tls=any", "OMPI_MCA_pml_ucx_devices=any")
-	}
-	return env
 }
 
 // TestChildren: a child of fork is not watched until it asks.
