@@ -81,7 +81,8 @@ func (b *between) wait() {
 	}
 }
 
-// side is the suite's command for one of two hosts.
+// side is the suite's command for one of two hosts. Of a word that stands twice
+// the last one holds.
 func side(rank int, args ...string) []string {
 	program, err := filepath.Abs(programs["plain"])
 	if err != nil {
@@ -97,6 +98,38 @@ func TestHosts(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			var b between
 			b.start(t, h, func(rank int) []string { return side(rank, "engine="+engine, "operations=5000", "limit=300000") })
+			b.wait()
+			for rank := range 2 {
+				judge(t, fmt.Sprintf("rank %d", rank), []string{"waiting for a receive"}, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])
+			}
+		})
+	}
+}
+
+// TestIPv6: the suite between hosts whose interface has only an IPv6 address: one
+// that is good beyond the link, or one of the link.
+func TestIPv6(t *testing.T) {
+	h := hosts.New(t, 2)
+	for _, c := range []struct{ name, network, wire string }{
+		{"global", "fd89::", "[fd89::1]:7700"},
+		{"link-local", "fe80::89:", "[fe80::89:1%eth0]:7700"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for rank := range 2 {
+				for _, words := range [][]string{
+					{"ip", "addr", "flush", "dev", "eth0"},
+					{"ip", "addr", "add", fmt.Sprintf("%s%d/64", c.network, rank+1), "dev", "eth0", "nodad"},
+				} {
+					words = h.On(rank, words...)
+					if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+						t.Fatalf("%q: %v\n%s", words, err, out)
+					}
+				}
+			}
+			var b between
+			b.start(t, h, func(rank int) []string {
+				return side(rank, "wire="+c.wire, "operations=1000", "queue_pairs=100", "limit=300000")
+			})
 			b.wait()
 			for rank := range 2 {
 				judge(t, fmt.Sprintf("rank %d", rank), []string{"waiting for a receive"}, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])

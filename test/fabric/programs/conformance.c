@@ -8,10 +8,11 @@
  * system that lets no process read the memory of another.
  *
  * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
- * both are started with the same tests, on one host or on two. */
+ * both are started with the same tests, on one host or on two. IPv6 is written
+ * [IP]:PORT, an address of the link [IP%INTERFACE]:PORT. */
 #define _GNU_SOURCE 1
 #include <errno.h>
-#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../../c/fabric/paths/socket.h"
 #include "harness.h"
 
 /* Where the tests of a group can run. */
@@ -97,30 +99,28 @@ static bool finish(const pid_t *pids, int count, uint64_t limit_ms)
 static struct {
     int rank;
     int listener;
-    struct sockaddr_in address;
+    struct addrinfo *address;
 } remote = {.rank = -1, .listener = -1};
 
 static void wire_address(const char *text)
 {
-    char ip[64];
-    const char *colon = strrchr(text, ':');
-    size_t n = colon != NULL ? (size_t)(colon - text) : 0;
-    snprintf(ip, sizeof(ip), "%.*s", (int)n, text);
-    remote.address.sin_family = AF_INET;
-    if (n == 0 || inet_pton(AF_INET, ip, &remote.address.sin_addr) != 1) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST};
+    struct mt_host_port a;
+    if (!mt_host_port_read(text, &a) ||
+        getaddrinfo(a.host, a.port, &hints, &remote.address) != 0) {
         fprintf(stderr, "conformance: wire=%s: not IP:PORT\n", text);
         exit(2);
     }
-    remote.address.sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
 }
 
 static void wire_listen(void)
 {
     int on = 1;
-    remote.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct addrinfo *at = remote.address;
+    remote.listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(remote.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(remote.listener, (struct sockaddr *)&remote.address,
-             sizeof(remote.address)) != 0 ||
+    if (bind(remote.listener, at->ai_addr, at->ai_addrlen) != 0 ||
         listen(remote.listener, 8) != 0) {
         perror("conformance: wire");
         exit(2);
@@ -139,9 +139,9 @@ static int wire_join(uint64_t limit_ms)
                        sizeof(time));
             wire = accept(remote.listener, NULL, NULL);
         } else {
-            wire = socket(AF_INET, SOCK_STREAM, 0);
-            if (connect(wire, (struct sockaddr *)&remote.address,
-                        sizeof(remote.address)) != 0) {
+            wire = socket(remote.address->ai_family, SOCK_STREAM, 0);
+            if (connect(wire, remote.address->ai_addr,
+                        remote.address->ai_addrlen) != 0) {
                 close(wire);
                 wire = -1;
                 nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
     }
     signal(SIGPIPE, SIG_IGN);
     harness_open();
-    if ((remote.rank >= 0) != (remote.address.sin_port != 0)) {
+    if ((remote.rank >= 0) != (remote.address != NULL)) {
         fprintf(stderr, "conformance: rank and wire go together\n");
         return 2;
     }
