@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -115,13 +116,14 @@ func TestVerbs(t *testing.T) {
 			t.Logf("%s", out.Stdout)
 		})
 	}
-	t.Run("memory", func(t *testing.T) { memory(t, g) })
+	tool := compile(t, "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
+	t.Run("memory", func(t *testing.T) { memory(t, g, tool) })
+	t.Run("stripes", func(t *testing.T) { stripes(t, g, tool) })
 }
 
 // memory: an added peer takes over UD less than a tenth of what it takes over RC,
 // queues that the device shares with the process included.
-func memory(t *testing.T, g *Guest) {
-	tool := compile(t, "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
+func memory(t *testing.T, g *Guest, tool string) {
 	out := g.Run(t, 5*time.Minute, tool, "memory", "--device", "rxe0", "--connections", "64", "--timeout", "60", "--json")
 	var r struct {
 		Rows []struct {
@@ -135,6 +137,33 @@ func memory(t *testing.T, g *Guest) {
 	t.Logf("KiB for each added peer: RC %.2f, UD %.2f", rc, ud)
 	if rc < 1 || ud >= rc/10 {
 		t.Errorf("KiB for each added peer: RC %v, UD %v", rc, ud)
+	}
+}
+
+// thenPackets runs a command, and prints how many packets each rail has sent
+// meanwhile.
+const thenPackets = `sent() { cat /sys/class/infiniband/rxe$1/ports/1/hw_counters/sent_pkts; }
+first=$(sent 0) second=$(sent 1)
+"$@" >/dev/null || exit
+echo $(($(sent 0) - first)) $(($(sent 1) - second))`
+
+// stripes: of each message both rails carry one half, as the devices count it; below
+// the threshold messages go whole, in turn. One side sends 9, the other 6: each 3 in
+// each kind of traffic, but for the one that has one direction only.
+func stripes(t *testing.T, g *Guest, tool string) {
+	const bytes, messages, packet = 1 << 20, 15, 4096
+	for threshold, want := range map[string]float64{"1024": 0.5, "2M": 8.0 / messages} {
+		out := g.Run(t, limitOf(10), "sh", "-c", thenPackets, "sh", tool, "bandwidth", "--device", "rxe0,rxe1",
+			"--size", fmt.Sprint(bytes), "--iterations", "2", "--stripe-above", threshold, "--timeout", "60")
+		var first, second float64
+		if _, err := fmt.Sscan(string(out.Stdout), &first, &second); err != nil || out.Status != 0 {
+			t.Fatalf("status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
+		}
+		part := first / (first + second)
+		t.Logf("above %s: %.0f and %.0f packets, %.3f over the first rail", threshold, first, second, part)
+		if first+second < messages*bytes/packet || math.Abs(part-want) > 0.02 {
+			t.Errorf("above %s: %.0f and %.0f packets, %.3f over the first rail, want %.3f", threshold, first, second, part, want)
+		}
 	}
 }
 
@@ -186,13 +215,50 @@ func linkDown(t *testing.T, guests [2]*Guest) {
 	}
 }
 
-// TestPair: the suite between two guests; in the long run, a link that goes down,
-// which TestVerbs has in one guest.
-func TestPair(t *testing.T) {
-	suite := compileSuite(t, "-O2")
-	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
+// onlyIPv6 takes the IPv4 address of eth0 away and, where one is told, all others
+// for it, and waits until the GIDs of the device follow: it has one that begins
+// with $0, and none of IPv4 any more.
+const onlyIPv6 = `ip -4 addr flush dev eth0
+[ -z "$1" ] || { ip addr flush dev eth0; ip addr add "$1" dev eth0 nodad; }
+for i in $(seq 600); do
+	gids=$(cat /sys/class/infiniband/rxe0/ports/1/gids/* 2>/dev/null)
+	echo "$gids" | grep -q ffff:0a4e || ! echo "$gids" | grep -q "^$0" || exit 0
+	sleep 0.1
+done
+echo "after a minute the device has $gids" >&2; exit 1`
+
+// ipv6: the suite between guests whose rail has no IPv4 address, but one of IPv6: of
+// the link only, as each interface gives itself, or good beyond it only.
+func ipv6(t *testing.T, guests [2]*Guest, suite string) {
+	ownOf := guests[0].Run(t, time.Minute, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "link")
+	own := regexp.MustCompile(`inet6 (fe80:[0-9a-f:]+)/`).FindSubmatch(ownOf.Stdout)
+	if own == nil {
+		t.Fatalf("the interface has no address of the link\n%s%s", ownOf.Stdout, ownOf.Stderr)
+	}
+	for _, c := range []struct {
+		name, gid, wire string
+		addresses       [2]string // in place of all that there are
+	}{
+		{name: "link-local", gid: "fe80:", wire: fmt.Sprintf("[%s%%eth0]:7000", own[1])},
+		{name: "global", gid: "fd78:", wire: "[fd78::1]:7000", addresses: [2]string{"fd78::1/64", "fd78::2/64"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i, g := range guests {
+				if out := g.Run(t, 5*time.Minute, "sh", "-c", onlyIPv6, c.gid, c.addresses[i]); out.Status != 0 {
+					t.Fatalf("guest %d: status %d\n%s", i, out.Status, out.Stderr)
+				}
+			}
+			between(t, guests, suite, c.wire, "operations=100", "queue_pairs=20",
+				"send sizes", "write and flag", "read", "datagram echo", "random operations")
+		})
+	}
+}
+
+// between runs the suite between two guests.
+func between(t *testing.T, guests [2]*Guest, suite, wire string, args ...string) {
+	t.Helper()
 	side := func(rank int) []string {
-		return []string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=10.78.0.1:7000", "operations=300", "queue_pairs=100", "limit=300000"}
+		return append([]string{suite, "rxe0", fmt.Sprintf("rank=%d", rank), "wire=" + wire, "limit=300000"}, args...)
 	}
 	if err := guests[0].Start(limitOf(30), side(0)...); err != nil {
 		t.Fatal(err)
@@ -201,7 +267,16 @@ func TestPair(t *testing.T) {
 	if first, err := guests[0].Wait(); err != nil || first.Status != 0 {
 		t.Errorf("the first guest: %v, status %d\n%s%s", err, first.Status, first.Stdout, first.Stderr)
 	}
+}
+
+// TestPair: the suite between two guests, also where they have IPv6 only; in the
+// long run, a link that goes down, which TestVerbs has in one guest.
+func TestPair(t *testing.T) {
+	suite := compileSuite(t, "-O2")
+	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
+	between(t, guests, suite, "10.78.0.1:7000", "operations=300", "queue_pairs=100")
 	if *long {
 		t.Run("link down", func(t *testing.T) { linkDown(t, guests) })
 	}
+	t.Run("IPv6", func(t *testing.T) { ipv6(t, guests, suite) }) // the last: IPv4 does not come back
 }
