@@ -29,7 +29,7 @@ enum { MT_DEVICES = 64 };
 void mt_fabric_say(const struct mt_fabric_options *options, const char *format,
                    ...)
 {
-    char text[512];
+    char text[1024];
     va_list arguments;
     if (options == NULL || options->say == NULL) {
         return;
@@ -168,6 +168,16 @@ enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
     return MT_OK;
 }
 
+const char *mt_fabric_missing(void)
+{
+    const char *missing = NULL;
+    for (unsigned i = 0; i < MT_PROVIDERS && missing == NULL; i++) {
+        missing = mt_providers[i]->missing != NULL ? mt_providers[i]->missing()
+                                                   : NULL;
+    }
+    return missing;
+}
+
 static const struct mt_fabric_provider *mt_provider_named(const char *name)
 {
     for (unsigned i = 0; i < MT_PROVIDERS; i++) {
@@ -226,7 +236,7 @@ uint32_t mt_fabric_counters(const struct mt_fabric_device *device,
     return found;
 }
 
-/* Tells the names that would have worked. */
+/* Tells the names that would have worked, and what others are missing for. */
 static void mt_say_devices(const struct mt_fabric_options *options,
                            const char *wanted,
                            const struct mt_fabric_device *devices,
@@ -239,8 +249,10 @@ static void mt_say_devices(const struct mt_fabric_options *options,
                          i > 0 ? ", " : "", devices[i].name);
         used += n > 0 ? (size_t)n : 0;
     }
-    mt_fabric_say(options, "there is no device %s; there are: %s", wanted,
-                  count > 0 ? names : "none");
+    const char *missing = mt_fabric_missing();
+    mt_fabric_say(options, "there is no device %s; there are: %s%s%s", wanted,
+                  count > 0 ? names : "none", missing != NULL ? "; " : "",
+                  missing != NULL ? missing : "");
 }
 
 enum mt_status mt_fabric_open(const char *device,

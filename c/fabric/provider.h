@@ -73,6 +73,9 @@ struct mt_fabric_provider {
     const char *name;
     /* At most limit devices; returns how many there are. */
     uint32_t (*devices)(struct mt_fabric_device *devices, uint32_t limit);
+    /* What the provider lacks where there may be devices of its kind; NULL:
+     * nothing. NULL itself: it never lacks anything. */
+    const char *(*missing)(void);
     /* The nth directory whose files are counters of a port; false: there are no
      * more. NULL: there are none. */
     bool (*counters)(const struct mt_fabric_device *device, uint32_t port,

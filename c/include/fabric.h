@@ -136,6 +136,10 @@ struct mt_fabric_options {
 enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
                                  uint32_t limit, uint32_t *count_p);
 
+/* What devices are not listed for want of (libibverbs is too old, say), NULL:
+ * nothing. */
+const char *mt_fabric_missing(void);
+
 /* What the system has counted of a port, for all processes and since it came up:
  * packets, and those that were malformed, lost or sent again. The names are the
  * system's, and its driver's. */

@@ -282,6 +282,11 @@ const struct mt_verbs_library *mt_verbs_library(void)
     return &library;
 }
 
+const char *mt_verbs_missing(void)
+{
+    return NULL;
+}
+
 /* No other device is there. */
 static uint32_t no_devices(struct mt_fabric_device *devices, uint32_t limit)
 {

@@ -24,9 +24,11 @@ static void mt_say_ports(const struct mt_fabric_options *options,
             used = used < sizeof(names) ? used : sizeof(names) - 1;
         }
     }
+    const char *missing = mt_fabric_missing();
     mt_path_say(options->say, options->user,
-                "no rail that is up is named %s; there are: %s", pattern,
-                used > 0 ? names : "none");
+                "no rail that is up is named %s; there are: %s%s%s", pattern,
+                used > 0 ? names : "none", missing != NULL ? "; " : "",
+                missing != NULL ? missing : "");
 }
 
 /* The device's context, opened when it is first wanted; NULL: status_p says. */

@@ -131,6 +131,9 @@ void tool_list(struct tool *t)
         printf(json ? "}" : "");
     }
     printf(json ? "]}\n" : "");
+    if (mt_fabric_missing() != NULL) {
+        fprintf(stderr, "mpitrace fabric: %s\n", mt_fabric_missing());
+    }
     if (count == 0 && !json) {
         printf("no device: not even shared memory works here\n");
     }

@@ -365,6 +365,7 @@ static bool mt_verbs_counters(const struct mt_fabric_device *device,
 const struct mt_fabric_provider mt_fabric_verbs = {
     .name = "verbs",
     .devices = mt_verbs_devices,
+    .missing = mt_verbs_missing,
     .counters = mt_verbs_counters,
     .open = mt_verbs_open,
     .close = mt_verbs_close,

@@ -77,6 +77,8 @@ struct mt_verbs_library {
 
 /* NULL: there is none, or no device could be there. */
 const struct mt_verbs_library *mt_verbs_library(void);
+/* What is wrong with the library where devices could be there, NULL: nothing. */
+const char *mt_verbs_missing(void);
 
 /* ---- ports (ports.c) ---- */
 
