@@ -1,7 +1,7 @@
-/* sources: c/fabric/fabric.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
+/* sources: c/fabric/fabric.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/tool/config.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What peers and users tell the fabric besides its traffic: HOST:PORT, the hellos
- * of wire-up, mesh and connections on demand, addresses of every provider, and
- * fault scripts.
+ * of wire-up, mesh and connections on demand, addresses of every provider, fault
+ * scripts, and what mpitrace-fabric is asked to measure.
  * LLVMFuzzerTestOneInput takes any input, main feeds it many that begin as right
  * ones. The first byte chooses. Nothing may crash, and what is accepted keeps to
  * its bounds. */
@@ -15,6 +15,7 @@
 #include "../fabric/paths/mesh.h"
 #include "../fabric/paths/socket.h"
 #include "../fabric/shm/shm.h"
+#include "../fabric/tool/config.h"
 #include "../fabric/verbs/verbs.h"
 #include "check.h"
 
@@ -30,6 +31,8 @@ enum target {
     ADDRESS_VERBS,
     SOURCE_VERBS,
     FAULT_SCRIPT,
+    TOOL_CONFIG,
+    TOOL_NUMBER,
     TARGETS,
 };
 
@@ -256,12 +259,44 @@ static void fault_script(const uint8_t *data, size_t size)
     }
 }
 
+static void tool_config(const uint8_t *data, size_t size)
+{
+    struct tool_config c = {.mode = 0};
+    memcpy(&c, data, size < sizeof(c) ? size : sizeof(c));
+    if (tool_config_wrong(&c) != NULL) {
+        return;
+    }
+    CHECK(c.mode < TOOL_MODES && c.size_count <= TOOL_SIZES);
+    for (uint32_t i = 0; i < c.size_count; i++) {
+        CHECK(c.sizes[i] >= 1 && c.sizes[i] <= 1 << 28);
+    }
+    CHECK(c.iterations <= 1 << 30 && c.threshold <= 1 << 30);
+    CHECK(c.connections >= 2 && c.connections <= 1024);
+    CHECK(c.duration_ms >= 1 && c.duration_ms <= 60000);
+    CHECK(c.operation <= TOOL_SEND && c.registered <= 1);
+}
+
+static void tool_text(const uint8_t *data, size_t size)
+{
+    static const struct tool_range range = {3, UINT64_C(1) << 28};
+    char text[MOST + 1];
+    uint64_t value = 0;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    const char *end = tool_number(text, range, &value);
+    if (end != NULL) {
+        CHECK(value >= range.least && value <= range.most);
+        CHECK(end > text && end <= text + strlen(text));
+        CHECK(*end == '\0' || *end == ',');
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const targets[TARGETS])(const uint8_t *, size_t) = {
         host_port, socket_hello,  mesh,          heard,
         address_shm, address_iwarp, address_verbs, source_verbs,
-        fault_script};
+        fault_script, tool_config, tool_text};
     if (rails.count == 0) {
         start();
     }
@@ -386,6 +421,23 @@ static size_t draw_address(enum target target, uint8_t *at)
     return sizeof(a);
 }
 
+/* What may be asked for, or nearly. */
+static size_t draw_tool_config(uint8_t *at)
+{
+    struct tool_config c = {.mode = draw(TOOL_MODES + 1),
+                            .size_count = draw(TOOL_SIZES + 2),
+                            .iterations = draw(9),
+                            .connections = 2 + draw(1023),
+                            .duration_ms = draw(2) * 60000,
+                            .operation = draw(3),
+                            .registered = draw(3)};
+    for (uint32_t i = 0; i < TOOL_SIZES; i++) {
+        c.sizes[i] = draw(100) == 0 ? draw(2) : 1 + draw(1 << 28);
+    }
+    memcpy(at, &c, sizeof(c));
+    return sizeof(c);
+}
+
 static size_t draw_input(uint8_t *at)
 {
     enum target target = (enum target)(at[0] % TARGETS);
@@ -393,6 +445,11 @@ static size_t draw_input(uint8_t *at)
                : target == SOCKET_HELLO   ? draw_socket_hello(at + 1)
                : target == DEMAND         ? draw_hello(at + 1)
                : target == FAULT_SCRIPT   ? draw_script(at + 1)
+               : target == TOOL_CONFIG    ? draw_tool_config(at + 1)
+               : target == TOOL_NUMBER
+                   ? (size_t)sprintf((char *)at + 1, "%u%s", draw(1 << 20),
+                                     draw(2) == 0 ? "K" : draw(2) == 0 ? "G,"
+                                                                       : "x")
                : target >= ADDRESS_SHM && target <= ADDRESS_VERBS
                    ? draw_address(target, at + 1)
                    : draw(64);

@@ -24,6 +24,8 @@ const struct tool_mode tool_modes[] = {
      tool_rendezvous},
     {NULL, NULL, false, NULL},
 };
+_Static_assert(sizeof(tool_modes) / sizeof(tool_modes[0]) == TOOL_MODES + 1,
+               "as many as the other side may ask for");
 
 static int usage(FILE *out, int status)
 {
@@ -63,38 +65,35 @@ static void wrong(const char *format, const char *what)
     exit(2);
 }
 
-/* A number from least to most, with K, M or G behind it. */
-static uint64_t number(const char *name, const char *text, uint64_t least,
-                       uint64_t most, char **end_p)
+/* A number of the range; with end_p there may be a comma behind it, which that
+ * is then. */
+static uint64_t number(const char *name, const char *text,
+                       struct tool_range range, const char **end_p)
 {
-    char *end;
-    uint64_t value = strtoull(text, &end, 10);
-    unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-    end += shift > 0;
-    bool whole = *end == '\0' || (end_p != NULL && *end == ',');
-    if (text[0] < '0' || text[0] > '9' || !whole || value > most >> shift ||
-        value << shift < least) {
-        fprintf(
-            stderr,
-            "mpitrace fabric: %s %s: a number from %llu to %llu is wanted\n",
-            name, text, (unsigned long long)least, (unsigned long long)most);
+    uint64_t value;
+    const char *end = tool_number(text, range, &value);
+    if (end == NULL || (end_p == NULL && *end != '\0')) {
+        fprintf(stderr,
+                "mpitrace fabric: %s %s: a number from %llu to %llu is wanted\n",
+                name, text, (unsigned long long)range.least,
+                (unsigned long long)range.most);
         exit(2);
     }
     if (end_p != NULL) {
         *end_p = end;
     }
-    return value << shift;
+    return value;
 }
 
 static void read_sizes(struct tool_config *c, const char *text)
 {
-    const uint64_t most = UINT64_C(1) << 28;
     c->size_count = 0;
-    for (char *at = (char *)text; at != NULL; at = *at == ',' ? at + 1 : NULL) {
+    for (const char *at = text; at != NULL;
+         at = *at == ',' ? at + 1 : NULL) {
         if (c->size_count == TOOL_SIZES) {
             wrong("--size %s: too many sizes", text);
         }
-        c->sizes[c->size_count++] = number("--size", at, 1, most, &at);
+        c->sizes[c->size_count++] = number("--size", at, tool_size_range, &at);
     }
 }
 
@@ -122,10 +121,11 @@ static uint32_t choice(const char *option, const char *text,
 /* "A,B", or "A" for both. */
 static void read_cpus(const char *name, const char *text, int *cpus)
 {
-    char *end;
-    cpus[0] = (int)number(name, text, 0, 1023, &end);
+    static const struct tool_range processors = {0, 1023};
+    const char *end;
+    cpus[0] = (int)number(name, text, processors, &end);
     cpus[1] =
-        *end == ',' ? (int)number(name, end + 1, 0, 1023, NULL) : cpus[0];
+        *end == ',' ? (int)number(name, end + 1, processors, NULL) : cpus[0];
 }
 
 enum option_key {
@@ -176,10 +176,11 @@ static void read_option(struct tool_options *o, int key, char *text)
     static const char *const engines[] = {"inline", "peer", "thread", NULL};
     static const char *const operations[] = {"write", "send", NULL};
     static const char *const buffers[] = {"device", "registered", NULL};
+    static const struct tool_range rails = {1, MT_RAILS}, seconds = {1, 86400};
     switch (key) {
     case DEVICE: o->patterns = text; break;
     case PER_PORT:
-        o->per_port = (uint32_t)number("--per-port", text, 1, MT_RAILS, NULL);
+        o->per_port = (uint32_t)number("--per-port", text, rails, NULL);
         break;
     case ENGINE:
         o->engine = (enum mt_fabric_engine)choice("--engine", text, engines);
@@ -193,19 +194,19 @@ static void read_option(struct tool_options *o, int key, char *text)
     case SIZE: read_sizes(&o->config, text); break;
     case ITERATIONS:
         o->config.iterations =
-            (uint32_t)number("--iterations", text, 1, 1 << 30, NULL);
+            (uint32_t)number("--iterations", text, tool_iterations_range, NULL);
         break;
     case CONNECTIONS:
-        o->config.connections =
-            (uint32_t)number("--connections", text, 2, 1024, NULL);
+        o->config.connections = (uint32_t)number(
+            "--connections", text, tool_connections_range, NULL);
         break;
     case DURATION:
         o->config.duration_ms =
-            (uint32_t)number("--duration", text, 1, 60000, NULL);
+            (uint32_t)number("--duration", text, tool_duration_range, NULL);
         break;
     case STRIPE:
         o->config.threshold =
-            number("--stripe-above", text, 0, UINT64_C(1) << 30, NULL);
+            number("--stripe-above", text, tool_threshold_range, NULL);
         break;
     case CPU: read_cpus("--cpu", text, o->cpus); break;
     case ENGINE_CPU: read_cpus("--engine-cpu", text, o->engine_cpus); break;
@@ -213,7 +214,7 @@ static void read_option(struct tool_options *o, int key, char *text)
     case CONNECT: o->connect = text; break;
     case TIMEOUT:
         o->timeout_ms =
-            1000 * (uint32_t)number("--timeout", text, 1, 86400, NULL);
+            1000 * (uint32_t)number("--timeout", text, seconds, NULL);
         break;
     case FAULTS: o->faults = text; break;
     case JSON: o->json = true; break;
@@ -249,8 +250,7 @@ int main(int argc, char **argv)
 {
     static struct tool t;
     int key;
-    t.o = (struct tool_options){.config = {.version = TOOL_VERSION,
-                                           .threshold = MT_STRIPE_THRESHOLD,
+    t.o = (struct tool_options){.config = {.threshold = MT_STRIPE_THRESHOLD,
                                            .connections = 256,
                                            .duration_ms = 200},
                                 .timeout_ms = 20000,
@@ -276,9 +276,6 @@ int main(int argc, char **argv)
         return 0;
     }
     tool_start(&t);
-    if (t.config.mode >= sizeof(tool_modes) / sizeof(tool_modes[0]) - 1) {
-        tool_fail("the other side asks for something unknown");
-    }
     tool_modes[t.config.mode].run(&t);
     return tool_stop(&t);
 }

@@ -155,21 +155,30 @@ void tool_meet(struct tool *t)
     tool_swap(t, &mine, &theirs, 1);
 }
 
-/* Rank 0's configuration. */
+/* Rank 0's configuration, after both have said which version they speak. */
 static void tool_agree(struct tool *t)
 {
+    uint32_t version = TOOL_VERSION, their_version;
     struct tool_config theirs;
+    tool_swap(t, &version, &their_version, sizeof(version));
+    if (their_version != version) {
+        tool_fail("the other side is version %u of this tool, this one %u: run "
+                  "the same mpitrace on both hosts",
+                  their_version, version);
+    }
     t->config = t->o.config;
     tool_swap(t, &t->config, &theirs, sizeof(theirs));
-    if (theirs.version != TOOL_VERSION) {
-        tool_fail("the other side is version %u of this tool, this one %d: run "
-                  "the same mpitrace on both hosts",
-                  theirs.version, TOOL_VERSION);
+    if (t->rank == 0) {
+        return;
     }
-    t->config = t->rank == 0 ? t->config : theirs;
-    if (t->config.size_count > TOOL_SIZES || t->config.connections < 2) {
-        tool_fail("the other side asks for what cannot be");
+    const char *wrong = tool_config_wrong(&theirs);
+    if (wrong == NULL && tool_modes[theirs.mode].alone) {
+        wrong = "mode";
     }
+    if (wrong != NULL) {
+        tool_fail("the other side asks for a %s that there is not", wrong);
+    }
+    t->config = theirs;
 }
 
 static void tool_open_rails(struct tool *t)

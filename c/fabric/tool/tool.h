@@ -12,26 +12,7 @@
 #include "../paths/put.h"
 #include "../paths/socket.h"
 #include "../paths/stripe.h"
-
-enum { TOOL_SIZES = 32, TOOL_VERSION = 2 };
-
-/* What bandwidth carries messages by. */
-enum tool_operation { TOOL_WRITE, TOOL_SEND };
-
-/* What both do, as rank 0 says. */
-struct tool_config {
-    uint32_t version; /* TOOL_VERSION */
-    uint32_t mode;    /* index of the mode */
-    uint32_t size_count;
-    uint32_t iterations; /* 0: as many as the mode thinks right */
-    uint32_t connections;
-    uint32_t duration_ms;
-    uint32_t operation;  /* enum tool_operation */
-    uint32_t registered; /* 1: data lies in registered memory of the process,
-                          * not in memory of the device */
-    uint64_t threshold;  /* of striping */
-    uint64_t sizes[TOOL_SIZES];
-};
+#include "config.h"
 
 struct tool_options {
     struct tool_config config;
@@ -68,7 +49,7 @@ struct tool_mode {
     void (*run)(struct tool *t);
 };
 
-extern const struct tool_mode tool_modes[]; /* the last has no name */
+extern const struct tool_mode tool_modes[]; /* TOOL_MODES; the last has no name */
 
 void tool_list(struct tool *t);
 void tool_pingpong(struct tool *t);
