@@ -183,7 +183,7 @@ func TestFaults(t *testing.T) {
 
 // scripted are the fault scripts of testdata that each do one thing; the test
 // "fault NAME" looks for what comes of it.
-var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve"}
+var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve", "drop", "duplicate", "reorder", "delay", "full"}
 
 // TestScriptedFaults: each fault on each device, with and without an engine that
 // works beside the caller.
@@ -195,6 +195,17 @@ func TestScriptedFaults(t *testing.T) {
 					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=300000", "fault "+fault)
 				})
 			}
+		}
+	}
+}
+
+// TestFair: a busy queue pair keeps no datagram of another one waiting for ever.
+func TestFair(t *testing.T) {
+	for _, d := range devices {
+		for engine, build := range map[string]string{"inline": "address", "peer": "plain", "thread": "plain"} {
+			t.Run(d.name+" "+engine, func(t *testing.T) {
+				conformance(t, build, d.may, d.name, "engine="+engine, "limit=300000", "datagrams of a quiet queue pair")
+			})
 		}
 	}
 }

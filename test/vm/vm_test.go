@@ -76,7 +76,7 @@ func conformance(t *testing.T, g *Guest, limit time.Duration, args ...string) {
 }
 
 // scripted are the faults that a queue pair of verbs can have.
-var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve"}
+var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve", "drop", "duplicate", "reorder", "delay", "full"}
 
 // TestVerbs is everything that needs one guest.
 func TestVerbs(t *testing.T) {

@@ -39,7 +39,8 @@ static const struct group {
     {tests_life, ANYWHERE},      {tests_meeting, ONE_HOST},
     {tests_stress, ONE_HOST},    {tests_stopped, ONE_HOST},
     {tests_apart, IF_NAMED},     {tests_links, IF_NAMED},
-    {tests_faults, IF_NAMED},
+    {tests_faults, IF_NAMED},    {tests_faults_ud, IF_NAMED},
+    {tests_fair, IF_NAMED},
 };
 
 /* A process for one side; other: the end of the wire that is not its own. */
@@ -53,7 +54,8 @@ static pid_t start(const struct test *test, const struct setting *setting,
     struct side side = {.setting = setting, .rank = rank, .wire = wire};
     close(other);
     test->run(&side);
-    _exit(0);
+    memset(&side, 0, sizeof(side)); /* what it names is lost, if it is there */
+    leave();
 }
 
 /* Waits for all; kills them when none has got anything done for so long. */

@@ -1,19 +1,8 @@
 /* datagrams.c: UD queue pairs. A datagram may be lost; none is changed, cut or
  * credited to another. */
-#include "harness.h"
+#include <unistd.h>
 
-static struct mt_fabric_ah *ud_connect(struct side *s)
-{
-    struct mt_fabric_qp_options options = ud_options(s);
-    struct mt_fabric_address mine = {0}, theirs;
-    struct mt_fabric_ah *ah;
-    OK(mt_fabric_qp_create(s->pd, &options, &s->qp));
-    OK(mt_fabric_qp_connect(s->qp, NULL));
-    OK(mt_fabric_qp_address(s->qp, &mine));
-    swap(s, &mine, &theirs, sizeof(mine));
-    OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
-    return ah;
-}
+#include "harness.h"
 
 static void send_to(struct side *s, struct mt_fabric_ah *ah, uint64_t id,
                     struct mt_fabric_piece p)
@@ -33,7 +22,7 @@ static void send_to(struct side *s, struct mt_fabric_ah *ah, uint64_t id,
 static void echo(struct side *s)
 {
     side_open(s, false);
-    struct mt_fabric_ah *ah = ud_connect(s);
+    struct mt_fabric_ah *ah = ud_connect(s, &s->qp);
     size_t head = s->caps->ud_headroom, most = s->caps->ud_payload;
     struct mt_fabric_mr *in = registered(s, head + most);
     struct mt_fabric_mr *out = registered(s, most);
@@ -72,7 +61,7 @@ static void echo(struct side *s)
 static void refused(struct side *s)
 {
     side_open(s, false);
-    struct mt_fabric_ah *ah = ud_connect(s);
+    struct mt_fabric_ah *ah = ud_connect(s, &s->qp);
     struct mt_fabric_mr *mr = registered(s, s->caps->ud_payload + 1);
     struct mt_fabric_piece p = piece(mr, 0, s->caps->ud_payload + 1);
     struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
@@ -131,7 +120,7 @@ static void overrun(struct side *s)
 {
     enum { N = 5000, SLOTS = 64 };
     side_open(s, false);
-    struct mt_fabric_ah *ah = ud_connect(s);
+    struct mt_fabric_ah *ah = ud_connect(s, &s->qp);
     size_t head = s->caps->ud_headroom, n = 500;
     struct mt_fabric_mr *mr = registered(s, SLOTS * (head + n));
     if (s->rank == 1) {
@@ -196,9 +185,153 @@ static void overrun(struct side *s)
     side_close(s);
 }
 
+/* ---- fairness ---- */
+
+enum {
+    FAIR_BYTES = 64,
+    FAIR_SLOTS = 64, /* receives of each queue pair */
+    FAIR_CHUNK = 32, /* datagrams that are asked for at once */
+    FAIR_QPS = 4,
+};
+
+/* A chunk for the busy queue pair; each datagram has a number. */
+static void fair_chunk(struct side *s, struct mt_fabric_ah *ah,
+                       const struct mt_fabric_mr *mr, uint64_t *number)
+{
+    for (int i = 0; i < FAIR_CHUNK; i++) {
+        memcpy(mr->address, number, sizeof(*number));
+        send_to(s, ah, (*number)++, piece(mr, 0, FAIR_BYTES));
+    }
+}
+
+/* More is sent whenever it is asked for, until all is over. */
+static void fair_send(struct side *s, struct mt_fabric_ah *busy,
+                      struct mt_fabric_ah *quiet, const struct mt_fabric_mr *mr)
+{
+    uint64_t number = 0;
+    char word = 'm';
+    fair_chunk(s, busy, mr, &number);
+    send_to(s, quiet, 0, piece(mr, 0, FAIR_BYTES));
+    while (word == 'm') {
+        fair_chunk(s, busy, mr, &number);
+        CHECK(write(s->wire, &word, 1) == 1);
+        CHECK(read(s->wire, &word, 1) == 1);
+    }
+}
+
+/* Without a poll: what is asked for is all there before anything is taken. */
+static void fair_ask(struct side *s)
+{
+    char word = 'm';
+    CHECK(write(s->wire, &word, 1) == 1);
+    CHECK(read(s->wire, &word, 1) == 1);
+}
+
+/* Takes what has completed, and posts the receives of the busy queue pair again.
+ * False: the datagram for the quiet one was among it. Counted are those that were
+ * sent after that and came before it. */
+static bool fair_round(struct side *s, struct mt_fabric_qp *busy,
+                       const struct mt_fabric_mr *mr, uint64_t *taken,
+                       uint64_t *before)
+{
+    struct mt_fabric_completion c[FAIR_SLOTS];
+    size_t head = s->caps->ud_headroom, room = head + FAIR_BYTES;
+    uint32_t n = mt_fabric_poll(s->receive_cq, c, FAIR_SLOTS);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t number;
+        EQ(c[i].status, MT_OK);
+        if (c[i].qp != mt_fabric_qp_number(busy)) {
+            return false;
+        }
+        memcpy(&number, (char *)mr->address + c[i].id * room + head,
+               sizeof(number));
+        *before += number >= FAIR_CHUNK;
+        post_receive(s, busy, c[i].id, piece(mr, c[i].id * room, room));
+        moved();
+    }
+    *taken += n;
+    waiting(s);
+    return true;
+}
+
+/* The busy queue pair is never without a datagram that it could take. Returns how
+ * many of those sent after the one for the quiet queue pair came before it. */
+static uint64_t fair_take(struct side *s, struct mt_fabric_qp *busy,
+                          const struct mt_fabric_mr *mr, uint64_t most)
+{
+    uint64_t taken = 0, asked = 0, before = 0;
+    char word;
+    CHECK(read(s->wire, &word, 1) == 1);
+    while (before <= most && fair_round(s, busy, mr, &taken, &before)) {
+        for (; taken >= asked + FAIR_CHUNK; asked += FAIR_CHUNK) {
+            fair_ask(s);
+        }
+    }
+    word = 'o';
+    CHECK(write(s->wire, &word, 1) == 1);
+    return before;
+}
+
+/* Of so many queue pairs the first is busy and the last quiet, or the other way
+ * round. */
+static void fair_among(struct side *s, unsigned count, bool first,
+                       uint64_t most)
+{
+    struct mt_fabric_qp *qps[FAIR_QPS];
+    struct mt_fabric_ah *ahs[FAIR_QPS];
+    unsigned busy = first ? 0 : count - 1, quiet = count - 1 - busy;
+    struct mt_fabric_completion none;
+    side_open(s, false);
+    size_t room = s->caps->ud_headroom + FAIR_BYTES;
+    struct mt_fabric_mr *mr = registered(s, (FAIR_SLOTS + 1) * room);
+    for (unsigned i = 0; i < count; i++) {
+        ahs[i] = ud_connect(s, &qps[i]);
+    }
+    for (uint64_t i = 0; i < FAIR_SLOTS; i++) {
+        post_receive(s, qps[busy], i, piece(mr, i * room, room));
+    }
+    post_receive(s, qps[quiet], 0, piece(mr, FAIR_SLOTS * room, room));
+    meet(s);
+    s->qp = qps[0];
+    if (s->rank == 0) {
+        fair_send(s, ahs[busy], ahs[quiet], mr);
+    } else {
+        uint64_t before = fair_take(s, qps[busy], mr, most);
+        if (before > most) {
+            FAIL("a datagram waits behind %llu later ones of another of %u "
+                 "queue pairs", (unsigned long long)before, count);
+        }
+    }
+    meet(s);
+    for (unsigned i = 0; i < count; i++) {
+        OK(mt_fabric_ah_destroy(ahs[i]));
+        OK(mt_fabric_qp_destroy(qps[i]));
+    }
+    s->qp = NULL;
+    while (mt_fabric_poll(s->receive_cq, &none, 1) == 1) {
+    }
+    release(mr);
+    side_close(s);
+}
+
+/* What one queue pair is sent comes, however much another one is sent: a few are
+ * looked at in turn, for at most 16 datagrams each. */
+static void fair(struct side *s)
+{
+    for (int first = 0; first < 2; first++) {
+        fair_among(s, 2, first, 16);
+        fair_among(s, FAIR_QPS, first, 16);
+    }
+}
+
 const struct test tests_datagrams[] = {
     {"datagram echo", echo, needs_ud},
     {"datagram refused", refused, needs_ud},
     {"datagram overrun", overrun, needs_ud},
+    {NULL, NULL, NULL},
+};
+
+const struct test tests_fair[] = {
+    {"datagrams of a quiet queue pair", fair, needs_ud},
     {NULL, NULL, NULL},
 };

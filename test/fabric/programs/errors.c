@@ -267,8 +267,8 @@ static void killed(struct side *s)
     EQ(c.id, 1);
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
-    OK(mt_fabric_qp_destroy(s->qp));
     release(mr);
+    side_close_alone(s);
 }
 
 /* ... in the middle of a stream of everything: an error, and no hang. */
@@ -307,6 +307,10 @@ static void killed_busy(struct side *s)
     }
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     OK(mt_fabric_qp_destroy(s->qp));
+    s->qp = NULL;
+    release(mr); /* what was posted is over */
+    OK(mt_fabric_mr_destroy(ring));
+    side_close_alone(s);
 }
 
 static const char *needs_none_waiting(const struct mt_fabric_caps *caps)
@@ -363,8 +367,8 @@ static void cut_off(struct side *s)
     }
     EQ(next(s, s->receive_cq).status, MT_EFLUSHED);
     EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
-    OK(mt_fabric_qp_destroy(s->qp));
     release(mr);
+    side_close_alone(s);
 }
 
 const struct test tests_errors[] = {

@@ -1,6 +1,6 @@
 /* faults.c: what a fault script does, and that a named error or the right result
  * comes of it in bounded time. Each test is run with the script of its name
- * (testdata/). */
+ * (testdata/). Those of datagrams are in faults_ud.c. */
 #include <poll.h>
 
 #include "harness.h"
@@ -14,59 +14,6 @@ static struct mt_fabric_send send_of(uint64_t id, const struct mt_fabric_piece *
                                    .flags = MT_FABRIC_SIGNALED,
                                    .piece_count = 1,
                                    .pieces = p};
-}
-
-/* ---- corrupt ---- */
-
-static size_t bytes_changed(const void *memory, uint64_t seed)
-{
-    uint8_t right[BYTES];
-    size_t n = 0;
-    fill(right, BYTES, seed);
-    for (size_t i = 0; i < BYTES; i++) {
-        n += right[i] != ((const uint8_t *)memory)[i];
-    }
-    return n;
-}
-
-/* The change is made before the device sees the bytes: what arrives is called
- * right, is as long as it was, and has one byte wrong, or none. */
-static void corrupted(struct side *s)
-{
-    enum { N = 60 };
-    struct mt_fabric_address mine = {0}, theirs;
-    struct mt_fabric_ah *ah;
-    side_open(s, false);
-    struct mt_fabric_qp_options options = ud_options(s);
-    OK(mt_fabric_qp_create(s->pd, &options, &s->qp));
-    OK(mt_fabric_qp_connect(s->qp, NULL));
-    OK(mt_fabric_qp_address(s->qp, &mine));
-    swap(s, &mine, &theirs, sizeof(mine));
-    OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
-    size_t head = s->caps->ud_headroom, wrong = 0;
-    struct mt_fabric_mr *out = registered(s, BYTES);
-    struct mt_fabric_mr *in = registered(s, head + BYTES);
-    for (uint64_t i = 0; i < N; i++) {
-        post_receive(s, s->qp, i, piece(in, 0, head + BYTES));
-        fill(out->address, BYTES, i);
-        meet(s);
-        struct mt_fabric_piece p = piece(out, 0, BYTES);
-        struct mt_fabric_send work = send_of(i, &p);
-        work.ah = ah;
-        post(s, s->qp, &work);
-        next_ok(s, s->send_cq);
-        CHECK(filled(out->address, BYTES, i)); /* what is sent is a copy */
-        EQ(next_ok(s, s->receive_cq).bytes, head + BYTES);
-        size_t changed = bytes_changed((char *)in->address + head, i);
-        CHECK(changed <= 1);
-        wrong += changed;
-        meet(s);
-    }
-    CHECK(wrong > 0 && wrong < N);
-    OK(mt_fabric_ah_destroy(ah));
-    release(out);
-    release(in);
-    side_close(s);
 }
 
 /* ---- break ---- */
@@ -176,8 +123,8 @@ static void died(struct side *s)
     }
     uint64_t came = receive_until_broken(s, mr);
     CHECK(came < POSTINGS);
-    OK(mt_fabric_qp_destroy(s->qp));
     release(mr);
+    side_close_alone(s);
 }
 
 /* ---- lose ---- */
@@ -428,8 +375,85 @@ static void starved(struct side *s)
     side_close(s);
 }
 
+/* ---- delay ---- */
+
+/* Work is begun late, and what was posted behind it on the same queue pair later
+ * still: in order, and all of it. */
+static void delayed(struct side *s)
+{
+    enum { POLLS = 1000, AT_ONCE = 8, N = 40 };
+    uint64_t spans = 0;
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, N * BYTES);
+    for (uint64_t i = 0; i < N && s->rank == 1; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+    }
+    meet(s);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        uint64_t polls = 0;
+        for (uint64_t n = i; n < i + AT_ONCE && i % AT_ONCE == 0; n++) {
+            struct mt_fabric_piece p = piece(mr, n * BYTES, BYTES);
+            struct mt_fabric_send work = send_of(n, &p);
+            fill(p.address, BYTES, n);
+            OK(mt_fabric_post_send(s->qp, &work));
+        }
+        struct mt_fabric_completion c;
+        while (!took(s->send_cq, &c)) {
+            polls++;
+            waiting(s);
+        }
+        EQ(c.status, MT_OK);
+        EQ(c.id, i);
+        spans += polls + AT_ONCE >= POLLS; /* each posting is a turn as well */
+    }
+    for (uint64_t i = 0; i < N && s->rank == 1; i++) {
+        EQ(next_ok(s, s->receive_cq).id, i);
+        CHECK(filled((char *)mr->address + i * BYTES, BYTES, i));
+    }
+    CHECK(s->rank == 1 || spans > 0);
+    release(mr);
+    side_close(s);
+}
+
+/* ---- full ---- */
+
+/* Posting to a queue that has room finds it full, and nothing is posted then:
+ * tried again, each message goes once. */
+static void filled_up(struct side *s)
+{
+    enum { N = 40 };
+    uint64_t refused = 0;
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, (N + 1) * BYTES);
+    for (uint64_t i = 0; i <= N && s->rank == 1; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * BYTES, BYTES));
+    }
+    meet(s);
+    for (uint64_t i = 0; i < N && s->rank == 0; i++) {
+        struct mt_fabric_piece p = piece(mr, i * BYTES, BYTES);
+        struct mt_fabric_send work = send_of(i, &p);
+        enum mt_status status;
+        fill(p.address, BYTES, i);
+        while ((status = mt_fabric_post_send(s->qp, &work)) != MT_OK) {
+            EQ(status, MT_EAGAIN);
+            CHECK(++refused < 1000);
+        }
+        EQ(next_ok(s, s->send_cq).id, i); /* the queue is empty again */
+    }
+    for (uint64_t i = 0; i < N && s->rank == 1; i++) {
+        EQ(next_ok(s, s->receive_cq).id, i);
+        CHECK(filled((char *)mr->address + i * BYTES, BYTES, i));
+    }
+    CHECK(s->rank == 1 || refused > 0);
+    meet(s);
+    quiet(s, s->receive_cq, 20); /* and not one more */
+    release(mr);
+    side_close(s);
+}
+
 const struct test tests_faults[] = {
-    {"fault corrupt", corrupted, needs_ud},
     {"fault break", broken, NULL},
     {"fault die", died, NULL},
     {"fault lose", lost, NULL},
@@ -437,5 +461,7 @@ const struct test tests_faults[] = {
     {"fault event", eventless, needs_events},
     {"fault rate", paced, needs_events},
     {"fault starve", starved, NULL},
+    {"fault delay", delayed, NULL},
+    {"fault full", filled_up, NULL},
     {NULL, NULL, NULL},
 };

@@ -29,6 +29,18 @@ void fail(const char *file, int line, const char *format, ...)
     _exit(1);
 }
 
+/* Of the address sanitizer; NULL in a build without it. */
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+void leave(void)
+{
+    if (__lsan_do_recoverable_leak_check != NULL &&
+        __lsan_do_recoverable_leak_check() != 0) {
+        FAIL("memory that was not given back");
+    }
+    _exit(0);
+}
+
 uint64_t now_ms(void)
 {
     struct timespec t;
@@ -234,9 +246,27 @@ void side_connect(struct side *s)
     s->qp = connect_with(s, &options);
 }
 
+struct mt_fabric_ah *ud_connect(struct side *s, struct mt_fabric_qp **qp_p)
+{
+    struct mt_fabric_qp_options options = ud_options(s);
+    struct mt_fabric_address mine = {0}, theirs;
+    struct mt_fabric_ah *ah;
+    OK(mt_fabric_qp_create(s->pd, &options, qp_p));
+    OK(mt_fabric_qp_connect(*qp_p, NULL));
+    OK(mt_fabric_qp_address(*qp_p, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
+    return ah;
+}
+
 void side_close(struct side *s)
 {
     meet(s);
+    side_close_alone(s);
+}
+
+void side_close_alone(struct side *s)
+{
     if (s->qp != NULL) {
         OK(mt_fabric_qp_destroy(s->qp));
     }

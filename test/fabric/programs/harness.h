@@ -49,8 +49,10 @@ extern const struct test tests_messages[], tests_onesided[], tests_events[],
 /* both sides on one host: they meet at its own address, or look at what the two
  * hold together */
 extern const struct test tests_meeting[], tests_stress[], tests_stopped[];
-/* they need a hand from outside, a namespace of their own, or a fault script */
-extern const struct test tests_apart[], tests_links[], tests_faults[];
+/* they need a hand from outside, a namespace of their own, or a fault script, or
+ * one that loses no datagram */
+extern const struct test tests_apart[], tests_links[], tests_faults[],
+    tests_faults_ud[], tests_fair[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \
@@ -76,6 +78,10 @@ extern const struct test tests_apart[], tests_links[], tests_faults[];
 
 void fail(const char *file, int line, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
+
+/* Ends a process of a test that went well. The test fails after all if memory was
+ * lost, which a build under the address sanitizer can tell. */
+void leave(void) __attribute__((noreturn));
 
 uint64_t now_ms(void);
 
@@ -110,7 +116,11 @@ void side_open(struct side *s, bool channel);
 void side_connect(struct side *s);
 struct mt_fabric_qp *connect_with(struct side *s,
                                   const struct mt_fabric_qp_options *options);
+/* A queue pair for datagrams, and a handle of the one that the other made. */
+struct mt_fabric_ah *ud_connect(struct side *s, struct mt_fabric_qp **qp_p);
 void side_close(struct side *s);
+/* ... without waiting for the other, which is gone. */
+void side_close_alone(struct side *s);
 
 /* Memory with bytes that depend on its place and a seed. */
 void fill(void *memory, size_t bytes, uint64_t seed);

@@ -171,7 +171,9 @@ static void other_program(struct side *s)
     EQ(c.id, 1);
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     OK(mt_fabric_qp_destroy(s->qp));
+    s->qp = NULL;
     release(mr);
+    side_close_alone(s);
 }
 
 /* In a child: everything of the parent's says no, and does nothing; a context of
@@ -225,9 +227,10 @@ static void in_child(struct side *s, struct mt_fabric_mr *mr)
 
 static void forked(struct side *s)
 {
+    static struct mt_fabric_mr *mr; /* named in a child, too: nothing is lost */
     side_open(s, false);
     side_connect(s);
-    struct mt_fabric_mr *mr = registered(s, 4096);
+    mr = registered(s, 4096);
     for (uint64_t i = 0; i < 8; i++) {
         post_receive(s, s->qp, i, piece(mr, 2048, 64));
     }
@@ -241,7 +244,7 @@ static void forked(struct side *s)
         }
         if (pid == 0) {
             in_child(s, mr);
-            _exit(0);
+            leave();
         }
         struct mt_fabric_piece p = piece(mr, 0, 64);
         struct mt_fabric_send work = back_work(MT_FABRIC_SEND, &p,

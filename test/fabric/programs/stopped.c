@@ -124,7 +124,8 @@ static void stop_and(struct side *s, bool dies)
     await_all(s, &w);
     if (dies) {
         CHECK(w.first_wrong != MT_OK || read_back(s, mr, there) != MT_OK);
-        OK(mt_fabric_qp_destroy(s->qp));
+        release(mr);
+        side_close_alone(s);
         return;
     }
     EQ(w.first_wrong, MT_OK);

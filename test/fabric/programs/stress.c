@@ -167,10 +167,7 @@ static void many_killed(struct side *s)
     }
     waiting(s);
     release(mr);
-    OK(mt_fabric_cq_destroy(s->send_cq));
-    OK(mt_fabric_cq_destroy(s->receive_cq));
-    OK(mt_fabric_pd_destroy(s->pd));
-    OK(mt_fabric_close(s->context));
+    side_close_alone(s);
     same_holding(before);
 }
 
@@ -234,7 +231,8 @@ static void fill_up(struct side *s, bool dies)
     }
     if (dies) {
         CHECK(byte != MT_OK);
-        OK(mt_fabric_qp_destroy(s->qp));
+        release(mr);
+        side_close_alone(s);
         return;
     }
     release(mr);
