@@ -295,7 +295,7 @@ bench-overhead: deps-test build
 # registrations beside what was published; and two hosts against bare sockets.
 bench-fabric: deps-test build
 	$(GO) run ./bench/fabric
-	$(GO) test ./test/fabric -count=1 -run PingPong -turns 101 -v
+	$(GO) test ./test/fabric -count=1 -run PingPong -v -args -turns 501
 
 # Act mode against both MPIs, each run of ours beside a native one.
 bench-act: deps-test build

@@ -19,7 +19,7 @@ import (
 	"github.com/mpitrace/mpitrace/test/hosts"
 )
 
-var turns = flag.Int("turns", 2, "turns of the ping-pong between two hosts; make bench-fabric takes 101")
+var turns = flag.Int("turns", 2, "turns of the ping-pong between two hosts; make bench-fabric takes 501")
 
 // What hosts gives its hosts.
 var addresses = []string{"10.89.7.1", "10.89.7.2"}
