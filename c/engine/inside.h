@@ -205,6 +205,7 @@ struct mt_engine {
     struct mt_engine_context *contexts[MT_ENGINE_BUCKETS];
     struct mt_engine_context nowhere;   /* of receives of the engine's own, .. */
     struct mt_engine_discard *discards; /* .. which are these */
+    uint32_t discarded; /* messages whose senders waited, not told yet */
     struct mt_engine_transfer **transfers; /* by the lower half of a number */
     uint32_t transfer_count, transfer_room, transfer_turn;
     struct mt_engine_transfer *transfers_free;
@@ -659,7 +660,9 @@ mt_message_new(struct mt_engine_context *context, struct mt_engine_peer *peer,
                uint64_t payload);
 /* Forgets a message whose send is cancelled. False: a probe has it. */
 bool mt_message_cancel(struct mt_engine_message *message);
-/* Frees what mt_engine_discard has, as far as it is done. */
+/* Receives a message into nothing. False: there is no memory for that. */
+bool mt_message_discard(struct mt_engine_message *message);
+/* Frees what that took, as far as it is done. */
 void mt_discards_free(struct mt_engine *engine);
 
 /* ---- thread.c ---- */

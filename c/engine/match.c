@@ -181,6 +181,9 @@ void mt_engine_context_close(struct mt_engine_context *context)
         return;
     }
     mt_engine_lock(engine);
+    while (context->any.messages != NULL &&
+           mt_message_discard(context->any.messages)) {
+    }
     context->open = false;
     mt_context_put(context);
     mt_engine_unlock(engine);

@@ -336,7 +336,6 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
         return MT_ENOMEM;
     }
     engine->o = *options;
-    engine->nowhere = (struct mt_engine_context){.engine = engine, .open = true};
     engine->opened_ns = mt_engine_now_ns();
     if (engine->o.terms.eager_limit > MT_SLOT_MOST) {
         engine->o.terms.eager_limit = MT_SLOT_MOST;

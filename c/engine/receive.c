@@ -310,27 +310,36 @@ void mt_discards_free(struct mt_engine *engine)
     }
 }
 
-uint32_t mt_engine_discard(struct mt_engine *engine)
+bool mt_message_discard(struct mt_engine_message *m)
 {
     static const struct mt_buffer none;
+    struct mt_engine *engine = m->context->engine;
+    struct mt_engine_discard *d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        return false;
+    }
+    d->next = engine->discards;
+    engine->discards = d;
+    engine->nowhere.engine = engine;
+    engine->nowhere.open = true;
+    engine->discarded += m->head.kind == MT_WIRE_RTS || m->parked != NULL ||
+                         (m->head.flags & MT_WIRE_SYNCHRONOUS) != 0;
+    /* of no context of the caller's, which could go with its last request */
+    mt_request_begin(&engine->nowhere, &d->request, &none);
+    mt_message_remove(m);
+    mt_receive_kept(&d->request, m);
+    return true;
+}
+
+uint32_t mt_engine_discard(struct mt_engine *engine)
+{
     struct mt_engine_message *m;
-    uint32_t waited = 0;
     mt_engine_lock(engine);
     mt_discards_free(engine);
-    while ((m = mt_message_any(engine)) != NULL) {
-        struct mt_engine_discard *d = calloc(1, sizeof(*d));
-        if (d == NULL) {
-            break; /* another call may have more luck */
-        }
-        d->next = engine->discards;
-        engine->discards = d;
-        /* of no context of the caller's, which could go with its last request */
-        mt_request_begin(&engine->nowhere, &d->request, &none);
-        waited += m->head.kind == MT_WIRE_RTS || m->parked != NULL ||
-                  (m->head.flags & MT_WIRE_SYNCHRONOUS) != 0;
-        mt_message_remove(m);
-        mt_receive_kept(&d->request, m);
+    while ((m = mt_message_any(engine)) != NULL && mt_message_discard(m)) {
     }
+    uint32_t waited = engine->discarded;
+    engine->discarded = 0;
     mt_engine_unlock(engine);
     return waited;
 }

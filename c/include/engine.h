@@ -266,7 +266,8 @@ enum mt_status mt_engine_receive_message(struct mt_engine_context *context,
 
 /* Receives what no receive was posted for, into nothing: senders that wait for it
  * go on. For the end, when nobody will receive it; as long as something may arrive,
- * again. Returns of how many messages the sender waited. */
+ * again. Returns of how many messages the sender waited since the last call, those
+ * that were there when their context was closed included. */
 uint32_t mt_engine_discard(struct mt_engine *engine);
 
 /* Moves what can be moved. True: something happened. */

@@ -245,6 +245,7 @@ static void end(void)
     CHECK_EQ(engine.pending, 0);
     mt_engine_context_close(context);
     mt_contexts_free(&engine);
+    mt_discards_free(&engine);
     mt_transfers_free(&engine);
     mt_ring_free(&peers[1]);
     mt_choices_free(&engine.choices);

@@ -235,17 +235,28 @@ static void discarding(struct mt_engine_context *c)
     enum { TIMES = 4 };
     static char out[3 * EAGER], in[3 * EAGER];
     struct mt_engine_request s[4 * TIMES], r;
+    struct mt_engine_envelope e;
     struct mt_engine_context *early = fix.rank == 0 ? fix_context(98) : NULL;
+    struct mt_engine_context *gone = fix_context(97);
     struct mt_buffer brief = flat(out, 8);
     uint32_t waited = 0;
+    if (fix.rank == 0) {
+        EQ(mt_engine_send(gone, &r, 1, 9, MT_ENGINE_SYNCHRONOUS, &brief), MT_OK);
+    } else if (fix.rank == 1) {
+        await_probe(gone, 0, 9, &e);
+    }
+    mt_engine_context_close(gone);
+    if (fix.rank == 0) {
+        finish(&r);
+    }
     for (int i = 0; i < TIMES && fix.rank == 0; i++) {
         send_unreceived(c, early, &s[4 * i]);
     }
-    while (waited < 3 * TIMES && fix.rank == 1) {
+    while (waited < 3 * TIMES + 1 && fix.rank == 1) {
         fix_turn("messages to discard");
         waited += mt_engine_discard(fix.engine);
     }
-    EQ(waited, fix.rank == 1 ? 3 * TIMES : 0);
+    EQ(waited, fix.rank == 1 ? 3 * TIMES + 1 : 0);
     for (int i = 0; i < 4 * TIMES && fix.rank == 0; i++) {
         finish(&s[i]);
     }
