@@ -1,9 +1,7 @@
 package fabric
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,14 +60,7 @@ func (s standIns) run(t *testing.T, devices, libraries string, env []string, arg
 	cmd := exec.CommandContext(ctx, toolPrograms["plain"], args...)
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+s.system, "STAND_IN_DEVICES="+devices, "LD_LIBRARY_PATH="+libraries)
 	cmd.Env = append(cmd.Env, env...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("%q: %v, %v", args, err, ctx.Err())
-	}
-	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return ended(t, ctx, cmd)
 }
 
 // listed demands a list without RDMA devices, and what is said beside it.

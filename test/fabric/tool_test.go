@@ -31,13 +31,18 @@ func runTool(t *testing.T, build string, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, toolPrograms[build], args...)
+	return ended(t, ctx, exec.CommandContext(ctx, toolPrograms[build], args...))
+}
+
+// ended runs a command, which must end before its context does.
+func ended(t *testing.T, ctx context.Context, cmd *exec.Cmd) outcome {
+	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("%q: %v, %v", args, err, ctx.Err())
+		t.Fatalf("%q: %v, %v", cmd.Args, err, ctx.Err())
 	}
 	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
