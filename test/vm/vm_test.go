@@ -233,7 +233,7 @@ done
 echo "after a minute the device has $gids" >&2; exit 1`
 
 // ipv6: the suite between guests whose rail has no IPv4 address, but one of IPv6: of
-// the link only, as each interface gives itself, or good beyond it only.
+// the link only, as each interface gives itself or another one, or good beyond it only.
 func ipv6(t *testing.T, guests [2]*Guest, suite string) {
 	ownOf := guests[0].Run(t, time.Minute, "ip", "-6", "-o", "addr", "show", "dev", "eth0", "scope", "link")
 	own := regexp.MustCompile(`inet6 (fe80:[0-9a-f:]+)/`).FindSubmatch(ownOf.Stdout)
@@ -245,6 +245,7 @@ func ipv6(t *testing.T, guests [2]*Guest, suite string) {
 		addresses       [2]string // in place of all that there are
 	}{
 		{name: "link-local", gid: "fe80:", wire: fmt.Sprintf("[%s%%eth0]:7000", own[1])},
+		{name: "link-local, not of the MAC", gid: "fe80:.*0000:0078:000[12]", wire: "[fe80::78:1%eth0]:7000", addresses: [2]string{"fe80::78:1/64", "fe80::78:2/64"}},
 		{name: "global", gid: "fd78:", wire: "[fd78::1]:7000", addresses: [2]string{"fd78::1/64", "fd78::2/64"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -3,6 +3,9 @@
 
 #if MT_VERBS
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +39,31 @@ static enum mt_verbs_path mt_path_of(const struct ibv_gid_entry *entry)
                                                      : MT_VERBS_ROCE2_IPV6;
 }
 
-/* The first GID of each kind. */
+/* The kernel keeps a GID made of the MAC for each RoCE port, also where the interface
+ * has no such address, and there nobody answers to it. An interface that this process
+ * does not see, or addresses that cannot be read, prove nothing. */
+static bool mt_gid_silent(const struct ibv_gid_entry *entry,
+                          const struct ifaddrs *addresses)
+{
+    char name[IF_NAMESIZE];
+    bool known = addresses != NULL &&
+                 if_indextoname(entry->ndev_ifindex, name) != NULL;
+    for (const struct ifaddrs *a = addresses; a != NULL && known;
+         a = a->ifa_next) {
+        struct sockaddr_in6 in6;
+        if (a->ifa_addr == NULL || a->ifa_addr->sa_family != AF_INET6 ||
+            strcmp(a->ifa_name, name) != 0) {
+            continue;
+        }
+        memcpy(&in6, a->ifa_addr, sizeof(in6));
+        if (memcmp(&in6.sin6_addr, entry->gid.raw, sizeof(entry->gid)) == 0) {
+            return false;
+        }
+    }
+    return known;
+}
+
+/* The first GID of each kind; of those of the link, the first that is an address. */
 static void mt_gids_read(struct ibv_context *device, uint8_t number,
                          bool ethernet, struct mt_verbs_port *port)
 {
@@ -57,17 +84,24 @@ static void mt_gids_read(struct ibv_context *device, uint8_t number,
                         ? library->query_gid_table(device, table, limit + 1, 0,
                                                    sizeof(*table))
                         : 0;
+    struct ifaddrs *addresses = NULL;
+    if (ethernet && getifaddrs(&addresses) != 0) {
+        addresses = NULL;
+    }
     for (ssize_t i = 0; i < count; i++) {
         enum mt_verbs_path path =
             ethernet ? mt_path_of(&table[i]) : MT_VERBS_LID;
         if (table[i].port_num != number || table[i].gid_index > UINT8_MAX ||
-            path == MT_VERBS_PATHS || (port->paths & 1 << path) != 0) {
+            path == MT_VERBS_PATHS || (port->paths & 1 << path) != 0 ||
+            (path == MT_VERBS_ROCE2_LOCAL &&
+             mt_gid_silent(&table[i], addresses))) {
             continue;
         }
         port->paths |= (uint8_t)(1 << path);
         port->index[path] = (uint8_t)table[i].gid_index;
         port->gid[path] = table[i].gid;
     }
+    freeifaddrs(addresses);
     free(table);
 }
 
