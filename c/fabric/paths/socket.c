@@ -17,7 +17,12 @@
 
 static const char mt_magic[8] = "mtwireup";
 
-enum { MT_SOCKET_VERSION = 1, MT_RETRY_MS = 50, MT_WAIT_MS = 10 };
+enum {
+    MT_SOCKET_VERSION = 1,
+    MT_RETRY_MS = 50,
+    MT_WAIT_MS = 10,
+    MT_STRANGERS = 8 /* who say nothing take all the time to join */
+};
 
 static uint64_t mt_now_ms(void)
 {
@@ -57,10 +62,11 @@ static void mt_gone(const struct mt_socket *s, uint32_t rank, const char *why)
 }
 
 /* All of the bytes, either way, within the time. */
-static enum mt_status mt_move(const struct mt_socket *s, int fd, bool out,
-                              void *bytes, size_t n, uint32_t rank)
+static enum mt_status mt_move_within(const struct mt_socket *s, int fd,
+                                     bool out, void *bytes, size_t n,
+                                     uint32_t rank, uint32_t timeout_ms)
 {
-    uint64_t until = mt_now_ms() + s->o.timeout_ms;
+    uint64_t until = mt_now_ms() + timeout_ms;
     while (n > 0) {
         ssize_t did = out ? send(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT)
                           : recv(fd, bytes, n, MSG_DONTWAIT);
@@ -80,6 +86,12 @@ static enum mt_status mt_move(const struct mt_socket *s, int fd, bool out,
         }
     }
     return MT_OK;
+}
+
+static enum mt_status mt_move(const struct mt_socket *s, int fd, bool out,
+                              void *bytes, size_t n, uint32_t rank)
+{
+    return mt_move_within(s, fd, out, bytes, n, rank, s->o.timeout_ms);
 }
 
 /* ---- addresses ---- */
@@ -238,12 +250,14 @@ enum mt_status mt_socket_admit(const struct mt_socket *s,
     return MT_OK;
 }
 
-/* Who connected; MT_EINVAL: somebody else, who is sent away. */
+/* Who connected; MT_EINVAL: somebody else, who is sent away. One who says nothing
+ * does not take all the time that ranks have for coming. */
 static enum mt_status mt_welcome(struct mt_socket *s, int fd)
 {
     struct mt_socket_hello hello;
     enum mt_status status =
-        mt_move(s, fd, false, &hello, sizeof(hello), MT_STRANGER);
+        mt_move_within(s, fd, false, &hello, sizeof(hello), MT_STRANGER,
+                       s->o.timeout_ms / MT_STRANGERS);
     status = status == MT_OK ? mt_socket_admit(s, &hello) : MT_EINVAL;
     if (status == MT_OK) {
         s->fds[hello.rank] = fd;
