@@ -42,6 +42,7 @@ const (
 	ActVerifiedBytes                     // payload of these
 	ActWrongMessages                     // of these, not what was sent
 	ActQuarantinedPaths                  // ways to a rank that are not taken any more
+	ActMalformedMessages                 // that came and were thrown away: damaged, or sent by nobody of the job
 	ActThreadRounds                      // of progress that did something, by the engine's thread
 	ActThreadEvents                      // of the device that the thread waited for
 	ActCacheHits                         // looks for a registration that found a kept one
@@ -104,6 +105,7 @@ var actCounts = [...]struct{ name, text string }{
 	{"verified_bytes", "payload of these"},
 	{"wrong_messages", "of these, not what was sent"},
 	{"quarantined_paths", "ways to a rank that are not taken any more"},
+	{"malformed_messages", "that came and were thrown away: damaged, or sent by nobody of the job"},
 	{"thread_rounds", "of progress that did something, by the engine's thread"},
 	{"thread_events", "of the device that the thread waited for"},
 	{"cache_hits", "looks for a registration that found a kept one"},

@@ -432,6 +432,9 @@ void mt_engine_count(const struct mt_engine *engine,
     struct mt_engine *e = (struct mt_engine *)engine;
     mt_engine_lock(e);
     *counts_p = engine->counts;
+    counts_p->malformed_messages = e->datagrams.counts.malformed +
+                                   e->demand.counts.malformed +
+                                   mt_fabric_malformed(e->device);
     if (e->eager != NULL) {
         const struct mt_reuse *reuse = &e->eager->reuse;
         counts_p->reuse_buffers = reuse->count;

@@ -318,6 +318,11 @@ mt_fabric_query(const struct mt_fabric_context *context)
     return &context->device;
 }
 
+uint64_t mt_fabric_malformed(const struct mt_fabric_context *context)
+{
+    return __atomic_load_n(&context->malformed, __ATOMIC_RELAXED);
+}
+
 int mt_fabric_event_fd(struct mt_fabric_context *context)
 {
     return context->lost ? -1 : context->provider->event_fd(context);

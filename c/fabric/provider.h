@@ -21,6 +21,7 @@ struct mt_fabric_context {
     /* What all its objects point to, in a process that may use it. */
     struct mt_fabric_ops table;
     bool lost; /* a child has it from its parent */
+    uint64_t malformed; /* atomic: messages that came and were thrown away */
     struct mt_fabric_context *next; /* that the process opened */
 };
 
@@ -131,6 +132,11 @@ struct mt_fabric_provider {
 extern const struct mt_fabric_provider mt_fabric_shm;
 extern const struct mt_fabric_provider mt_fabric_iwarp;
 extern const struct mt_fabric_provider mt_fabric_verbs;
+
+static inline void mt_fabric_throw_away(struct mt_fabric_context *context)
+{
+    __atomic_fetch_add(&context->malformed, 1, __ATOMIC_RELAXED);
+}
 
 /* What is wrong with work whatever the provider, MT_OK: nothing; bytes_p is its
  * payload. */

@@ -44,6 +44,7 @@ struct mt_engine_counts {
     uint64_t verified_bytes; /* payload of these */
     uint64_t wrong_messages; /* of these, not what was sent */
     uint64_t quarantined_paths; /* ways to a rank that are not taken any more */
+    uint64_t malformed_messages; /* that came and were thrown away: damaged, or sent by nobody of the job */
     uint64_t thread_rounds; /* of progress that did something, by the engine's thread */
     uint64_t thread_events; /* of the device that the thread waited for */
 };
@@ -86,6 +87,7 @@ struct mt_engine_counts {
     X(verified_bytes) \
     X(wrong_messages) \
     X(quarantined_paths) \
+    X(malformed_messages) \
     X(thread_rounds) \
     X(thread_events)
 
@@ -135,6 +137,6 @@ struct mt_left_counts {
     X(bytes_of_communicators) \
     X(messages_by_arguments)
 
-enum { MPITRACE_COUNTS = 58 }; /* in all groups */
+enum { MPITRACE_COUNTS = 59 }; /* in all groups */
 
 #endif

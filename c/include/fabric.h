@@ -162,6 +162,11 @@ enum mt_status mt_fabric_close(struct mt_fabric_context *context);
 const struct mt_fabric_device *
 mt_fabric_query(const struct mt_fabric_context *context);
 
+/* Messages that came since it was opened and were thrown away because nobody may
+ * send them so: a checksum that is wrong, a field out of its range. Of an RDMA
+ * device 0: its own counters tell (mt_fabric_counters). */
+uint64_t mt_fabric_malformed(const struct mt_fabric_context *context);
+
 /* ---- events that no work request asked for ---- */
 
 enum mt_fabric_event_kind {

@@ -1,6 +1,8 @@
 /* sources: c/engine/?*.c c/fabric/?*.c c/fabric/fault/?*.c c/fabric/iwarp/?*.c c/fabric/paths/?*.c c/fabric/shm/?*.c c/fabric/soft/?*.c c/fabric/verbs/?*.c */
 /* What engine.h promises, one rule after the other, between processes over
  * shared memory and over TCP. */
+#include "../engine/inside.h"
+#include "../fabric/provider.h"
 #include "engine_fixture.h"
 
 enum { EAGER = 1000 };
@@ -574,6 +576,10 @@ static void flood(struct mt_engine_context *c)
     CHECK(counts.eager_messages >= 3 * N && counts.rendezvous_messages >= 3);
     CHECK(counts.unexpected_messages > 0 && counts.credit_stalls > 0);
     CHECK(counts.copied_bytes > counts.eager_bytes);
+    EQ(counts.malformed_messages, 0);
+    mt_fabric_throw_away(fix.engine->device);
+    mt_engine_count(fix.engine, &counts);
+    EQ(counts.malformed_messages, 1);
     fix_barrier();
 }
 

@@ -504,10 +504,10 @@ static void test_ud_strangers(void)
         sendto(inner(&a)->fd, bytes, n, 0, to, sizeof(struct sockaddr_in));
     }
     uint64_t until = now_ms() + LIMIT_MS;
-    while (context->malformed < 9 && now_ms() < until) {
+    while (mt_fabric_malformed(&context->soft.base) < 9 && now_ms() < until) {
         pump(&a, &b);
     }
-    CHECK_EQ(context->malformed, 9);
+    CHECK_EQ(mt_fabric_malformed(&context->soft.base), 9);
     uint8_t key = ((struct mt_iwarp_ah *)ah)->key[0]++;
     post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
     while (context->strange < 1 && now_ms() < until) {
@@ -533,7 +533,7 @@ static void test_ud_strangers(void)
         seen |= UINT64_C(1) << c.id;
     }
     CHECK_EQ(seen, 7);
-    CHECK_EQ(context->malformed, 10);
+    CHECK_EQ(mt_fabric_malformed(&context->soft.base), 10);
     CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
     host_close(&a);
     host_close(&b);

@@ -333,8 +333,7 @@ int main(int argc, char **argv)
         }
         LLVMFuzzerTestOneInput(input, n + 1);
     }
-    CHECK(inputs < 1000 ||
-          ((struct mt_shm_context *)ours.context)->malformed > 0);
+    CHECK(inputs < 1000 || mt_fabric_malformed(ours.context) > 0);
     for (uint32_t i = 0; i < GUARD; i++) {
         CHECK_EQ(memory[i], 0xee);
         CHECK_EQ(memory[GUARD + ROOM + i], 0xee);

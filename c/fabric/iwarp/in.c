@@ -20,8 +20,9 @@ static void mt_broken(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
                       const struct mt_iwarp_segment *s)
 {
     enum mt_status status = mt_term_status((uint32_t)term);
-    mt_iwarp_context_of(qp)->malformed +=
-        status != MT_EACCESS && status != MT_ETRUNCATED;
+    if (status != MT_EACCESS && status != MT_ETRUNCATED) {
+        mt_fabric_throw_away(&mt_iwarp_context_of(qp)->soft.base);
+    }
     if (term == MT_TERM_TOO_LONG && qp->has_current) {
         struct mt_fabric_completion c = {.status = MT_ETRUNCATED};
         qp->has_current = false;

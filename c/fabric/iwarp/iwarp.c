@@ -218,15 +218,16 @@ static void mt_iwarp_close(struct mt_fabric_context *base)
             close(fds[i]);
         }
     }
-    uint64_t counted = context->refused + context->malformed +
-                       context->strange + context->lost;
+    uint64_t malformed = mt_fabric_malformed(base);
+    uint64_t counted =
+        context->refused + malformed + context->strange + context->lost;
     if (counted > 0) {
         mt_fabric_say(&context->soft.base.options,
                       "%s: refused connections %llu, malformed messages %llu, "
                       "datagrams for others %llu, not sent %llu",
                       context->soft.base.device.name,
                       (unsigned long long)context->refused,
-                      (unsigned long long)context->malformed,
+                      (unsigned long long)malformed,
                       (unsigned long long)context->strange,
                       (unsigned long long)context->lost);
     }

@@ -237,7 +237,6 @@ struct mt_iwarp_context {
     bool said_files; /* that there are no more descriptors */
     /* counted for whoever asks why nothing comes */
     uint64_t refused;   /* connections of strangers */
-    uint64_t malformed; /* datagrams, and streams that broke the protocol */
     uint64_t strange;   /* datagrams for another life of the queue pair */
     uint64_t lost;      /* datagrams that the system would not send */
 };

@@ -218,7 +218,7 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
         mt_segment_parse(in->head, MT_DDP_UNTAGGED_HEAD + payload, s) !=
             MT_TERM_NONE ||
         s->tagged || !s->last) {
-        context->malformed++;
+        mt_fabric_throw_away(&context->soft.base);
         return MT_UD_DROPPED;
     }
     if (memcmp(in->head + MT_UD_TO, qp->key, MT_UD_KEY) != 0) {
@@ -241,7 +241,7 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     }
     if (crc != mt_get_crc(in->head + MT_UD_CRC) ||
         !(data ? s->mo == 0 : error && payload == 0)) {
-        context->malformed++;
+        mt_fabric_throw_away(&context->soft.base);
         return MT_UD_DROPPED;
     }
     return error ? MT_UD_ERROR : MT_UD_DATA;

@@ -35,7 +35,7 @@ static enum mt_taken mt_broken(struct mt_shm_qp *qp, enum mt_status status)
 /* What no peer of this version sends. */
 static enum mt_taken mt_malformed(struct mt_shm_qp *qp)
 {
-    mt_shm_context_of(qp)->malformed++;
+    mt_fabric_throw_away(&mt_shm_context_of(qp)->soft.base);
     return mt_broken(qp, MT_EPEER);
 }
 

@@ -108,11 +108,12 @@ static void mt_shm_close(struct mt_fabric_context *base)
     if (context->wake_fd >= 0) {
         close(context->wake_fd);
     }
-    if (context->malformed > 0) {
+    uint64_t malformed = mt_fabric_malformed(base);
+    if (malformed > 0) {
         mt_fabric_say(&context->soft.base.options,
                       "%s: malformed messages %llu",
                       context->soft.base.device.name,
-                      (unsigned long long)context->malformed);
+                      (unsigned long long)malformed);
     }
     mt_shm_arena_destroy(&context->arena);
     free(context);

@@ -146,7 +146,6 @@ struct mt_shm_context {
     struct mt_shm_qp *recent[MT_SHM_RECENT];
     uint32_t recent_turn;
     struct mt_shm_grave *graves;
-    uint64_t malformed; /* records and datagrams that nobody should write */
     uint32_t rounds; /* since the peers were looked after */
     uint64_t looked_ns;
     struct mt_soft_channel *channels[MT_SHM_CHANNELS]; /* watch new peers, too */

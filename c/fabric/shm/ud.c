@@ -125,7 +125,7 @@ static void mt_take_datagram(struct mt_shm_qp *qp,
     /* once: the peer may change it any time */
     uint32_t bytes = __atomic_load_n(&cell->bytes, __ATOMIC_RELAXED);
     if (bytes > MT_INBOX_PAYLOAD) {
-        mt_shm_context_of(qp)->malformed++;
+        mt_fabric_throw_away(&mt_shm_context_of(qp)->soft.base);
         return;
     }
     /* without a receive, or with one too short, a datagram is lost; so is one
