@@ -51,7 +51,7 @@ OBJECTS := $(PLAIN:%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/c/gen/entries.gen.o \
 RT_PLAIN   := $(wildcard c/engine/*.c c/fabric/*.c c/memhook/*.c c/regcache/*.c) \
 	$(wildcard c/regservice/*.c c/regservice/loaded/*.c) \
 	$(filter-out c/fabric/tool/%,$(wildcard c/fabric/*/*.c)) \
-	$(addprefix c/act/,act.c cache.c figures.c ledger.c place.c policy.c \
+	$(addprefix c/act/,act.c cache.c device.c figures.c ledger.c place.c policy.c \
 		rules.c table.c)
 RT_PER_ABI := $(filter-out $(RT_PLAIN),$(wildcard c/act/*.c))
 RT_OBJECTS := $(RT_PLAIN:%.c=$(BUILD)/obj/%.o) \

@@ -132,9 +132,9 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
             (uint32_t)number_of(text, "rtr_usage", MT_ACT_RTR_USAGE),
         .rtr_sample =
             (uint32_t)number_of(text, "rtr_sample", MT_ACT_RTR_SAMPLE)};
-    if (value != NULL && length < sizeof(policy_p->device) &&
-        strncmp(value, "auto\n", 5) != 0) {
-        memcpy(policy_p->device, value, length);
+    if (value != NULL && strncmp(value, "auto\n", 5) != 0) {
+        policy_p->devices = value;
+        policy_p->devices_bytes = length;
     }
     value = mt_act_policy_value(text, "transport", &length);
     policy_p->datagrams_first =

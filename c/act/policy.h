@@ -13,7 +13,8 @@ enum mt_act_cache {
 };
 
 struct mt_act_policy {
-    char device[MT_FABRIC_NAME_BYTES]; /* "": whichever reaches all ranks */
+    const char *devices; /* in the text; NULL: whichever reaches all ranks */
+    size_t devices_bytes;
     struct mt_engine_terms terms; /* of messages that no rule is for */
     uint64_t ring_bytes;
     enum mt_fabric_engine engine; /* of a device in software */

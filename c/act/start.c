@@ -15,6 +15,7 @@
 
 #include "act.h"
 #include "cache.h"
+#include "device.h"
 #include "ledger.h"
 
 struct mt_act mt_act;
@@ -41,9 +42,6 @@ static void find_handles(void)
 #endif
 
 enum { MT_ACT_MASK = 16, MT_ACT_FLUSH_S = 10 };
-
-/* How ranks reach each other: by what all of them have. */
-enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
 
 /* What each rank tells all others at the beginning. */
 struct mt_act_facts {
@@ -77,34 +75,7 @@ static uint64_t machine_of(void)
     return hash_text(hash, text);
 }
 
-typedef char mt_act_names[MT_ACT_VERBS + 1][MT_FABRIC_NAME_BYTES];
-
-/* The best device between machines; names of one of each kind. */
-static enum mt_act_reach reach_of(mt_act_names names)
-{
-    static struct mt_fabric_device devices[16];
-    uint32_t count = 0;
-    enum mt_act_reach best = MT_ACT_NOWHERE;
-    if (mt_fabric_devices(devices, 16, &count) != MT_OK) {
-        return best;
-    }
-    for (uint32_t i = 0; i < count && i < 16; i++) {
-        const struct mt_fabric_device *d = &devices[i];
-        enum mt_act_reach reach =
-            strcmp(d->provider, "verbs") == 0   ? MT_ACT_VERBS
-            : strcmp(d->provider, "iwarp") == 0 &&
-                    strcmp(d->name, "iwarp:lo") != 0
-                ? MT_ACT_IWARP
-                : MT_ACT_NOWHERE; /* the loopback ends at this machine */
-        if (d->port_count > 0 && d->ports[0].up && names[reach][0] == '\0') {
-            best = reach > best ? reach : best;
-            memcpy(names[reach], d->name, MT_FABRIC_NAME_BYTES);
-        }
-    }
-    return best;
-}
-
-static void facts_of(struct mt_act_facts *facts, mt_act_names names)
+static void facts_of(struct mt_act_facts *facts, mt_act_devices devices)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -115,7 +86,7 @@ static void facts_of(struct mt_act_facts *facts, mt_act_names names)
         uint64_t bit = CPU_ISSET(i, &set) ? UINT64_C(1) << (i % 64) : 0;
         facts->processors[i / 64] |= bit;
     }
-    facts->reach = reach_of(names);
+    facts->reach = mt_act_reach(devices);
 }
 
 /* Which of the processes are on this machine, if a rule asks. Without memory none
@@ -183,27 +154,29 @@ static void say(void *user, const char *text)
     }
 }
 
-/* Opens the engine over the device that the policy names, or else shared memory
- * on one machine, and what reaches furthest between several. */
 /* Whether a thread of the registration service comes to the fabric, too: all
  * else comes with the engine's lock. */
-static bool registers_aside(const struct mt_act_policy *policy)
+static bool registers_aside(const struct mt_act_policy *policy,
+                            const char *device)
 {
-    bool pins = strcmp(policy->device, "shm") != 0 &&
-                strncmp(policy->device, "iwarp:", 6) != 0;
+    bool pins =
+        strcmp(device, "shm") != 0 && strncmp(device, "iwarp:", 6) != 0;
     return policy->cache == MT_ACT_CACHE_ON ||
            (policy->cache == MT_ACT_CACHE_AUTO && pins);
 }
 
+/* Opens the engine over the device that the policy names, or else shared memory
+ * on one machine, and what reaches furthest between several. */
 static enum mt_status open_engine(struct mt_act_policy *policy)
 {
     struct mt_act_facts mine;
-    mt_act_names names = {""};
+    mt_act_devices devices;
+    char device[MT_FABRIC_NAME_BYTES];
     uint32_t reach = MT_ACT_VERBS;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
     mt_act_rules_read(&mt_act.rules, mt_act.host->policy, &policy->terms);
     mt_act.verify_stops = policy->verify_stops;
-    facts_of(&mine, names);
+    facts_of(&mine, devices);
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
     if (status != MT_OK) {
         free(all);
@@ -212,21 +185,21 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
     bool several = facts_judge(all, &mine, &reach);
     nodes_of(all, &mine);
     free(all);
-    if (policy->device[0] == '\0') {
-        memcpy(names[MT_ACT_NOWHERE], "shm", sizeof("shm"));
-        memcpy(policy->device, names[several ? reach : MT_ACT_NOWHERE],
-               sizeof(policy->device));
-        if (several && reach == MT_ACT_NOWHERE) {
-            say(NULL, "no device reaches all ranks: mpitrace fabric list, on "
-                      "each node, shows what there is");
-            return MT_ENODEVICE;
-        }
+    if (policy->devices != NULL) {
+        mt_act_device_named(policy->devices, policy->devices_bytes, device);
+    } else if (several && reach == MT_ACT_NOWHERE) {
+        say(NULL, "no device reaches all ranks: mpitrace fabric list, on each "
+                  "node, shows what there is");
+        return MT_ENODEVICE;
+    } else {
+        snprintf(device, sizeof(device), "%s",
+                 several ? devices[reach] : "shm");
     }
     struct mt_engine_options options = {
-        .device = policy->device,
+        .device = device,
         .fabric = {.engine = policy->engine, .engine_cpu = -1,
-                   .threads = registers_aside(policy), .faults = mt_act.host->faults,
-                   .say = say},
+                   .threads = registers_aside(policy, device),
+                   .faults = mt_act.host->faults, .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
                    .size = mt_act.host->world_size, .exchange = exchange},
         .terms = policy->terms,

@@ -26,7 +26,7 @@ var policies = []string{
 	"rndv=write",
 	"rndv=write,eager-limit=1",
 	"eager-limit=128K",
-	"device=iwarp:lo",
+	"device=nosuch*+iwarp:l*",
 	"device=iwarp:lo,rndv=write,eager-limit=1000",
 	"eager=reuse,engine=thread,eager-limit=64K",
 	"device=iwarp:lo,transport=ud-first,rc-peers=1,rc-after=100",
