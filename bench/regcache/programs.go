@@ -83,10 +83,19 @@ func measureHit(o options, r *report) error {
 	return nil
 }
 
+// buildTemporary compiles programs/temporary.c.
+func buildTemporary() (exe string, remove func(), err error) {
+	monitor, err := filepath.Glob("c/memhook/*.c")
+	if err != nil {
+		return "", nil, err
+	}
+	return build("temporary", append(monitor, "-lpthread", "-ldl")...)
+}
+
 // measureTemporary runs programs/temporary.c.
 func measureTemporary(_ options, r *report) error {
 	const iterations = 20000
-	exe, remove, err := build("temporary")
+	exe, remove, err := buildTemporary()
 	if err != nil {
 		return err
 	}

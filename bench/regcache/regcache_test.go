@@ -44,7 +44,7 @@ func TestParts(t *testing.T) {
 // TestTemporary: what generations by bucket are for.
 func TestTemporary(t *testing.T) {
 	t.Chdir("../..")
-	exe, remove, err := build("temporary")
+	exe, remove, err := buildTemporary()
 	if err != nil {
 		t.Fatal(err)
 	}

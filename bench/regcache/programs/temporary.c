@@ -1,25 +1,26 @@
 /* temporary.c: how often a buffer is found registered while another one of 1 MB
- * is allocated and freed in every iteration. A monitor made for the purpose
- * changes the generations of what free() gives back to the system, as one in
- * the kernel would: of its buckets, or, to compare, of all of them.
+ * is allocated and freed in every iteration. The monitor is that in the kernel, or
+ * one made for the purpose, which changes the generations of what free() gives back
+ * to the system: of its buckets, or, to compare, of all of them.
  *
- *     temporary adaptive|mapped near|far bucket|process ITERATIONS
+ *     temporary adaptive|mapped near|far kernel|bucket|process ITERATIONS
  *
  * adaptive: malloc as it comes; mapped: every temporary is a mapping of its own.
- * near: the buffer lies where malloc puts it; far: away from the temporaries. */
+ * near: the buffer lies where malloc puts it; far: away from the temporaries.
+ * kernel: SOCKET is that of mpitrace memmon. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "../../../c/include/memhook.h"
 #include "../../../c/regcache/front.h"
-
-struct mt_memhook mt_memhook;
 
 static uint64_t generations[MT_MEMHOOK_BUCKETS];
 static struct mt_regcache cache;
 static bool whole; /* one generation for the process */
+static bool kernel; /* sees for itself */
 
 static void change(uintptr_t start, uintptr_t end)
 {
@@ -38,6 +39,10 @@ static void change(uintptr_t start, uintptr_t end)
  * marks it by the bit 2 of its size), and the heap's end may shrink. */
 static __attribute__((noinline)) void watched_free(void *p)
 {
+    if (kernel) {
+        free(p);
+        return;
+    }
     size_t size = *(const size_t *)((uintptr_t)p - sizeof(size_t));
     if ((size & 2) != 0) {
         uintptr_t start = (uintptr_t)p - 16;
@@ -72,20 +77,42 @@ static void serve(void)
     }
 }
 
+static void say(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "temporary: %s\n", text);
+}
+
+static void watch(const char *by)
+{
+    whole = strcmp(by, "process") == 0;
+    kernel = strcmp(by, "kernel") == 0;
+    mt_memhook = (struct mt_memhook){generations, MT_MEMHOOK_EBPF};
+    if (kernel) {
+        const struct mt_memhook_options options = {.socket = getenv("SOCKET"),
+                                                   .timeout_ms = 120000,
+                                                   .without_ucm = true,
+                                                   .say = say};
+        mt_memhook = (struct mt_memhook){.generations = NULL};
+        if (mt_memhook_start(&options) != MT_OK) {
+            exit(2);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     enum { BUFFER = 256 << 10, TEMPORARY = 1 << 20 };
     if (argc != 5) {
         fprintf(stderr, "usage: temporary adaptive|mapped near|far "
-                        "bucket|process ITERATIONS\n");
+                        "kernel|bucket|process ITERATIONS\n");
         return 2;
     }
     if (strcmp(argv[1], "mapped") == 0) {
         mallopt(M_MMAP_THRESHOLD, 128 << 10); /* and no adapting */
     }
-    whole = strcmp(argv[3], "process") == 0;
+    watch(argv[3]);
     long n = atol(argv[4]), hits = 0;
-    mt_memhook = (struct mt_memhook){generations, MT_MEMHOOK_EBPF};
     mt_regcache_init(&cache);
     char *buffer = malloc(BUFFER);
     char *spacer = strcmp(argv[2], "far") == 0 ? malloc(8 << 20) : NULL;
