@@ -261,6 +261,12 @@ test-arm64:
 			c/test/$${t}_test.c $(PROBE) c/regcache/front.c -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
 	done
+	for t in fabric_paths iwarp shm_fuzz fault_script datagrams; do \
+		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
+			c/test/$${t}_test.c $$(sed -n '1s|^/[*] sources: \(.*\) [*]/$$|\1|p' c/test/$${t}_test.c) \
+			-lpthread -ldl && \
+		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
+	done
 	echo 'int main(void) { return 0; }' | aarch64-linux-gnu-gcc -x c -o $(BUILD)/arm64/empty -
 	qemu-aarch64-static -L /usr/aarch64-linux-gnu \
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
