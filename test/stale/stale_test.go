@@ -140,7 +140,7 @@ func TestMPI(t *testing.T) {
 			need(t, mpi.Missing())
 			exe, ranks := build(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
 			both := []string{"munmap", "huge", "malloc", "realloc", "trim", "dontneed", "thread"}
-			kernel := append(slices.Clone(both), "raw-munmap", "raw-mremap", "raw-fixed")
+			kernel := append(slices.Clone(both), "aligned", "shmdt", "raw-munmap", "raw-mremap", "raw-fixed", "raw-brk", "raw-process-madvise", "raw-io-uring", "file-punch")
 			for _, c := range job(t, ranks, exe, kernel, *cycles, "MONITOR=ebpf", "SOCKET="+socket) {
 				expectFresh(t, c)
 			}
