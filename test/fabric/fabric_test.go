@@ -11,8 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 var long = flag.Bool("long", false, "ten million random operations, for each provider")
@@ -170,12 +172,19 @@ func TestConformance(t *testing.T) {
 }
 
 // TestFaults: everything goes on working over a device with faults that paths
-// have to live with, 100,000 random operations among it.
+// have to live with, 100,000 random operations among it; and random operations
+// once where a thread moves the data, and once by way of copies.
 func TestFaults(t *testing.T) {
+	const faults, limit = "faults=testdata/rough.fault", "limit=300000"
 	for _, d := range devices {
 		for build, operations := range map[string]int{"plain": 100_000, "address": 5000} {
 			t.Run(d.name+" "+build, func(t *testing.T) {
-				conformance(t, build, d.may, d.name, "faults=testdata/rough.fault", "limit=300000", fmt.Sprint("operations=", operations))
+				conformance(t, build, d.may, d.name, faults, limit, fmt.Sprint("operations=", operations))
+			})
+		}
+		for _, way := range append([][]string{{"engine=thread"}}, d.ways[1:]...) {
+			t.Run(strings.Join(append([]string{d.name}, way...), " "), func(t *testing.T) {
+				conformance(t, "plain", d.may, append(append([]string{d.name}, way...), faults, limit, "operations=20000", "random operations")...)
 			})
 		}
 	}
@@ -211,18 +220,29 @@ func TestFair(t *testing.T) {
 }
 
 // TestLong is ten million random operations for each device, in runs that each
-// have a seed of their own; what is reached is told after each.
+// have a seed of their own, with each engine and each way of copying by turn; what
+// is reached is told after each.
 func TestLong(t *testing.T) {
 	if !*long {
 		return // asked for by make test-fabric-long
 	}
 	const all, slice = 10_000_000, 250_000
 	for _, d := range devices {
+		var ways [][]string
+		for _, engine := range []string{"inline", "peer", "thread"} {
+			for _, way := range d.ways {
+				ways = append(ways, append([]string{"engine=" + engine}, way...))
+			}
+		}
 		for _, faults := range [][]string{nil, {"faults=testdata/rough.fault"}} {
 			t.Run(d.name+" "+strings.Join(faults, " "), func(t *testing.T) {
 				for done := 0; done < all && !t.Failed(); done += slice {
-					conformance(t, "plain", d.may, append(append([]string{d.name}, faults...), fmt.Sprintf("operations=%d", slice), fmt.Sprintf("seed=%d", 1+done/slice), "limit=300000", "random operations")...)
-					t.Logf("%d of %d operations", done+slice, all)
+					way := ways[done/slice%len(ways)]
+					args := slices.Concat([]string{d.name}, way, faults, []string{fmt.Sprintf("operations=%d", slice),
+						fmt.Sprintf("seed=%d", 1+done/slice), "limit=300000", "random operations"})
+					began := time.Now()
+					conformance(t, "plain", d.may, args...)
+					t.Logf("%d of %d operations; %s: %.0f a second", done+slice, all, strings.Join(way, " "), slice/time.Since(began).Seconds())
 				}
 			})
 		}
