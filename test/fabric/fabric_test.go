@@ -98,6 +98,9 @@ func judge(t *testing.T, what string, may []string, out []byte, complaints strin
 	scanner := bufio.NewScanner(bytes.NewReader(out))
 	for scanner.Scan() {
 		m := line.FindStringSubmatch(scanner.Text())
+		if strings.HasPrefix(scanner.Text(), "noticed") {
+			t.Logf("%s: %s", what, scanner.Text())
+		}
 		if m == nil {
 			continue
 		}

@@ -264,7 +264,7 @@ bool mt_iwarp_progress(struct mt_soft_context *soft)
                     context->connecting > 0 || (!few && !moved))) {
         moved = mt_look_at_epoll(context) || moved;
     }
-    if (mt_unlikely(++context->ticks >= MT_TICK_ROUNDS)) {
+    if (mt_unlikely(++context->ticks >= MT_TICK_ROUNDS || soft->yields)) {
         mt_look_at_clock(context);
     }
     return moved;

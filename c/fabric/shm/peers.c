@@ -268,7 +268,8 @@ static void mt_mourn(struct mt_shm_context *context, struct mt_shm_peer *peer)
 
 void mt_shm_look_after(struct mt_shm_context *context)
 {
-    if (mt_likely(++context->rounds < MT_LOOK_ROUNDS)) {
+    if (mt_likely(++context->rounds < MT_LOOK_ROUNDS &&
+                  !context->soft.yields)) {
         return;
     }
     context->rounds = 0;

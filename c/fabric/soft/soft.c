@@ -84,8 +84,9 @@ static void *mt_soft_engine(void *argument)
     while (!__atomic_load_n(&context->closing, __ATOMIC_ACQUIRE)) {
         mt_soft_lock(context);
         bool moved = context->progress(context);
-        mt_soft_unlock(context);
         idle = moved ? 0 : idle + 1;
+        context->yields = idle > MT_SOFT_SPINS;
+        mt_soft_unlock(context);
         if (idle > MT_SOFT_SPINS) {
             sched_yield();
         }

@@ -31,6 +31,7 @@ struct mt_soft_context {
     bool locked;      /* several threads come here: the lock is taken */
     bool closing;     /* the engine thread shall end */
     bool has_engine;
+    bool yields;      /* the engine, between two rounds: time passes */
     bool holds_more;  /* what is posted with MT_FABRIC_MORE waits for the next */
     uint32_t armed_count[3]; /* queues by enum mt_soft_armed; not the first */
     pthread_t engine;

@@ -170,6 +170,7 @@ static bool run_side(const struct test *test, const struct setting *setting)
 static bool run(const struct test *test, const struct setting *setting)
 {
     int wires[2];
+    harness_begin();
     if (remote.rank >= 0) {
         return run_side(test, setting);
     }

@@ -1,5 +1,6 @@
 /* errors.c: what goes wrong gives an error with a name, at the side that has to
  * know, and nothing else. */
+#define _GNU_SOURCE
 #include <signal.h>
 #include <unistd.h>
 
@@ -249,6 +250,7 @@ static void killed(struct side *s)
     }
     meet(s);
     if (s->rank == 1) {
+        happens();
         kill(getpid(), SIGKILL);
     }
     struct mt_fabric_piece p = piece(mr, 0, 1 << 20);
@@ -267,8 +269,65 @@ static void killed(struct side *s)
     EQ(c.id, 1);
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
     EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
+    noticed("a death", death_ms(s));
     release(mr);
     side_close_alone(s);
+}
+
+/* ... and how soon that is noticed by one that polls without a pause, or sleeps.
+ * On a real device only a send finds out. */
+static void killed_watched(struct side *s, bool sleeps)
+{
+    side_open(s, sleeps);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    struct mt_fabric_completion c = {.status = MT_OK};
+    struct mt_fabric_piece p = piece(mr, 0, 64);
+    struct mt_fabric_send work = {.id = 2,
+                                  .opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p};
+    post_receive(s, s->qp, 1, piece(mr, 1024, 64));
+    meet(s);
+    if (s->rank == 1) {
+        usleep(20000); /* the other sleeps by then */
+        happens();
+        kill(getpid(), SIGKILL);
+    }
+    OK(mt_fabric_post_send(s->qp, &work));
+    uint64_t began = now_ms();
+    bool armed = false;
+    while (c.id != 1) {
+        CHECK(now_ms() - began < s->setting->limit_ms);
+        if (mt_fabric_poll(s->receive_cq, &c, 1) == 1 ||
+            mt_fabric_poll(s->send_cq, &c, 1) == 1 || !sleeps) {
+            continue;
+        }
+        if (armed) {
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) != NULL);
+        } else { /* and look again */
+            OK(mt_fabric_cq_arm(s->receive_cq, false));
+            OK(mt_fabric_cq_arm(s->send_cq, false));
+        }
+        armed = !armed;
+    }
+    noticed(sleeps ? "a death, by who sleeps" : "a death, by who polls",
+            death_ms(s));
+    CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
+    EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
+    release(mr);
+    side_close_alone(s);
+}
+
+static void killed_polled(struct side *s)
+{
+    killed_watched(s, false);
+}
+
+static void killed_asleep(struct side *s)
+{
+    killed_watched(s, true);
 }
 
 /* ... in the middle of a stream of everything: an error, and no hang. */
@@ -286,6 +345,7 @@ static void killed_busy(struct side *s)
         static const enum mt_fabric_opcode opcodes[] = {
             MT_FABRIC_SEND, MT_FABRIC_WRITE, MT_FABRIC_READ};
         if (s->rank == 1 && now_ms() >= death) {
+            happens();
             kill(getpid(), SIGKILL);
         }
         waiting(s);
@@ -306,6 +366,7 @@ static void killed_busy(struct side *s)
         }
     }
     CHECK(c.status == MT_EPEER || c.status == MT_EFLUSHED);
+    noticed("a death in traffic", death_ms(s));
     OK(mt_fabric_qp_destroy(s->qp));
     s->qp = NULL;
     release(mr); /* what was posted is over */
@@ -355,17 +416,22 @@ static void cut_off(struct side *s)
     next_ok(s, s->send_cq);
     post_receive(s, s->qp, 6, p);
     meet(s);
+    happens(); /* soon; nobody here can tell the other when */
     if (s->rank == 0) {
         char line[8];
         printf("cut now\n");
         fflush(stdout);
         CHECK(fgets(line, sizeof(line), stdin) != NULL);
+        happens(); /* it was just cut */
         post(s, s->qp, &work);
         struct mt_fabric_completion c = next(s, s->send_cq);
         EQ(c.id, 5);
         EQ(c.status, MT_EPEER);
     }
     EQ(next(s, s->receive_cq).status, MT_EFLUSHED);
+    noticed(s->rank == 0 ? "a cut, by who waits for an answer"
+                         : "a cut, by who waits for nothing",
+            10 * rc_options(s).timeout_ms);
     EQ(mt_fabric_qp_state(s->qp), MT_FABRIC_QP_ERROR);
     release(mr);
     side_close_alone(s);
@@ -377,6 +443,8 @@ const struct test tests_errors[] = {
     {"refused", refused, NULL},
     {"failed and reset", failed, NULL},
     {"peer killed", killed, NULL},
+    {"peer killed while it is polled", killed_polled, NULL},
+    {"peer killed while the other sleeps", killed_asleep, needs_events},
     {"peer killed in traffic", killed_busy, NULL},
     {"send without a receive", unexpected, needs_none_waiting},
     {NULL, NULL, NULL},

@@ -50,23 +50,66 @@ uint64_t now_ms(void)
 
 /* ---- progress ---- */
 
-static uint64_t *all_moves; /* shared by all processes of the suite */
+static struct {
+    uint64_t moves;
+    uint64_t happened_us; /* what is to be noticed; 0: nothing did */
+} *all; /* shared by all processes of the suite */
 
 void harness_open(void)
 {
-    all_moves = mmap(NULL, sizeof(*all_moves), PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(all_moves != MAP_FAILED);
+    all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(all != MAP_FAILED);
 }
 
 uint64_t moves(void)
 {
-    return __atomic_load_n(all_moves, __ATOMIC_RELAXED);
+    return __atomic_load_n(&all->moves, __ATOMIC_RELAXED);
 }
 
 void moved(void)
 {
-    __atomic_add_fetch(all_moves, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&all->moves, 1, __ATOMIC_RELAXED);
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+void harness_begin(void)
+{
+    __atomic_store_n(&all->happened_us, 0, __ATOMIC_RELAXED);
+}
+
+void happens(void)
+{
+    __atomic_store_n(&all->happened_us, now_us(), __ATOMIC_RELAXED);
+}
+
+void noticed(const char *what, uint64_t most_ms)
+{
+    uint64_t then = __atomic_load_n(&all->happened_us, __ATOMIC_RELAXED);
+    if (then == 0) {
+        return; /* it was on the other host */
+    }
+    uint64_t took_us = now_us() - then;
+    printf("noticed after %llu us: %s\n", (unsigned long long)took_us, what);
+    fflush(stdout);
+    if (most_ms > 0 && took_us > most_ms * 1000) {
+        FAIL("%s: noticed after %llu us, more than %llu ms", what,
+             (unsigned long long)took_us, (unsigned long long)most_ms);
+    }
+}
+
+uint64_t death_ms(const struct side *s)
+{
+    const char *device = s->setting->device;
+    return strcmp(device, "shm") == 0 || strncmp(device, "iwarp:", 6) == 0
+               ? 10000
+               : 0;
 }
 
 void waiting(const struct side *s)

@@ -95,6 +95,19 @@ void moved(void);
  * others run now and then. */
 void waiting(const struct side *s);
 
+/* How long it takes until something is noticed. What is to be noticed happens now,
+ * whichever process of this test will notice it; harness_begin forgets the one of
+ * the test before. */
+void harness_begin(void);
+void happens(void);
+/* It is noticed: prints after how long, and fails if that is longer than most_ms
+ * (0: only prints). Of what happened where this process cannot know when, it says
+ * nothing. */
+void noticed(const char *what, uint64_t most_ms);
+/* The most for a peer that was killed: 10 s where its kernel tells, which is more
+ * than a loaded machine needs; a real device has its own time limits. */
+uint64_t death_ms(const struct side *s);
+
 /* From here on two system calls (or one, twice) fail with this error, in this
  * process and its children. */
 void refuse_calls(int first, int second, int error);

@@ -113,6 +113,7 @@ static void stop_and(struct side *s, bool dies)
     pour(s, &w, mr, there, MOST, QUIET_MS);
     /* a stream of bytes was full, then: nobody took them out */
     CHECK(s->caps->waits_for_receive || w.posted > w.done);
+    happens();
     CHECK(kill(other, dies ? SIGKILL : SIGCONT) == 0);
     if (dies) {
         char rest; /* of what it said; then it is gone */
@@ -124,6 +125,7 @@ static void stop_and(struct side *s, bool dies)
     await_all(s, &w);
     if (dies) {
         CHECK(w.first_wrong != MT_OK || read_back(s, mr, there) != MT_OK);
+        noticed("the death of one that was stopped", death_ms(s));
         release(mr);
         side_close_alone(s);
         return;
