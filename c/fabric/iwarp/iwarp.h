@@ -235,6 +235,7 @@ struct mt_iwarp_context {
     uint32_t ticks;  /* ... at the clock */
     uint64_t looked_ns;
     bool said_files; /* that there are no more descriptors */
+    bool deaf;       /* for want of them: epoll does not watch the listener */
     /* counted for whoever asks why nothing comes */
     uint64_t refused;   /* connections of strangers */
     uint64_t strange;   /* datagrams for another life of the queue pair */
@@ -281,6 +282,10 @@ uint32_t mt_iwarp_crc(uint32_t crc, const struct iovec *iov, uint32_t count);
 /* ---- connections (stream.c) ---- */
 
 enum mt_status mt_iwarp_listen(struct mt_iwarp_context *context);
+/* The socket call that failed last: for want of descriptors? Told once. */
+void mt_iwarp_say_files(struct mt_iwarp_context *context);
+/* Whether epoll watches the listening socket. */
+void mt_iwarp_hear(struct mt_iwarp_context *context, bool hear);
 enum mt_status mt_iwarp_watch(struct mt_iwarp_context *context, int fd,
                               struct mt_iwarp_watch *watch);
 /* New bytes nobody can guess. */

@@ -208,6 +208,7 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
         guest = next;
     }
     mt_iwarp_linger(context, false);
+    mt_iwarp_hear(context, true); /* there may be descriptors again */
 }
 
 static bool mt_visit_few(struct mt_iwarp_context *context)

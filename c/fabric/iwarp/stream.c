@@ -50,8 +50,7 @@ static void mt_unwatch(struct mt_iwarp_context *context, int fd)
     epoll_ctl(context->epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* The socket call that failed last: for want of descriptors? Told once. */
-static void mt_say_files(struct mt_iwarp_context *context)
+void mt_iwarp_say_files(struct mt_iwarp_context *context)
 {
     if ((errno == EMFILE || errno == ENFILE) && !context->said_files) {
         context->said_files = true;
@@ -191,7 +190,7 @@ static enum mt_status mt_stream_call(struct mt_iwarp_qp *qp)
     socklen_t to_bytes = mt_address_socket(&qp->remote, context->scope, &to);
     qp->fd = mt_tcp_socket(&mine);
     if (qp->fd < 0) {
-        mt_say_files(context);
+        mt_iwarp_say_files(context);
         return MT_ENOMEM;
     }
     bool begun = bind(qp->fd, (struct sockaddr *)&from, from_bytes) == 0 &&
@@ -314,6 +313,22 @@ void mt_iwarp_stream_step(struct mt_iwarp_qp *qp)
 
 /* ---- guests ---- */
 
+void mt_iwarp_hear(struct mt_iwarp_context *context, bool hear)
+{
+    if (context->deaf == hear) {
+        context->deaf = !hear;
+        mt_watch_for(context, context->listener, &context->listener_watch,
+                     hear ? EPOLLIN : 0);
+    }
+}
+
+/* The connection that the system has nothing left for stays where it is. */
+static bool mt_none_left(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS ||
+           error == ENOMEM;
+}
+
 void mt_iwarp_accept(struct mt_iwarp_context *context)
 {
     int fd;
@@ -340,7 +355,9 @@ void mt_iwarp_accept(struct mt_iwarp_context *context)
         }
         mt_iwarp_guest_hear(context, guest);
     }
-    mt_say_files(context);
+    /* it stays readable: who sleeps would be woken again and again */
+    mt_iwarp_hear(context, !mt_none_left(errno));
+    mt_iwarp_say_files(context);
 }
 
 void mt_iwarp_guest_drop(struct mt_iwarp_context *context,

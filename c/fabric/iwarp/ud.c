@@ -41,6 +41,7 @@ enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
     qp->fd =
         socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (qp->fd < 0) {
+        mt_iwarp_say_files(context);
         return MT_ENOMEM;
     }
     setsockopt(qp->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));

@@ -108,6 +108,9 @@ void noticed(const char *what, uint64_t most_ms);
  * than a loaded machine needs; a real device has its own time limits. */
 uint64_t death_ms(const struct side *s);
 
+/* How often the fabric has said something with this in it, in this process. */
+unsigned times_said(const char *part);
+
 /* From here on two system calls (or one, twice) fail with this error, in this
  * process and its children. */
 void refuse_calls(int first, int second, int error);

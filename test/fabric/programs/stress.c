@@ -5,7 +5,9 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -324,6 +326,188 @@ static void no_room(struct side *s)
     same_holding(before);
 }
 
+/* ---- no more file descriptors ---- */
+
+enum { FEW = 32, SPARE = 20, SHORT_MS = 300 };
+
+/* The process may open so many more; the limit is for their numbers, of which some
+ * below those in use may be free. */
+static struct rlimit limit_files(void)
+{
+    struct rlimit before, now;
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    now = before;
+    now.rlim_cur = 0;
+    for (int spare = 0; spare < SPARE; now.rlim_cur++) {
+        spare += fcntl((int)now.rlim_cur, F_GETFD) < 0;
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &now) == 0);
+    return before;
+}
+
+/* Queue pairs of one transport, with a receive each; those that cannot be made or
+ * connected are NULL or not connected. Returns how many are not. */
+static int connect_few(struct side *s, struct mt_fabric_qp **qps,
+                       const struct mt_fabric_qp_options *o, bool *connected,
+                       struct mt_fabric_piece p)
+{
+    struct mt_fabric_address mine[FEW], theirs[FEW];
+    bool stream = o->transport == MT_FABRIC_RC;
+    int refused = 0;
+    memset(mine, 0, sizeof(mine));
+    for (int i = 0; i < FEW; i++) {
+        enum mt_status status = mt_fabric_qp_create(s->pd, o, &qps[i]);
+        CHECK(status == MT_OK || status == MT_ENOMEM);
+        if (status != MT_OK) {
+            qps[i] = NULL;
+        } else {
+            OK(mt_fabric_qp_address(qps[i], &mine[i]));
+        }
+    }
+    swap(s, mine, theirs, sizeof(mine));
+    for (int i = 0; i < FEW; i++) {
+        connected[i] = false;
+        if (qps[i] != NULL && theirs[i].bytes > 0) {
+            enum mt_status status =
+                mt_fabric_qp_connect(qps[i], stream ? &theirs[i] : NULL);
+            CHECK(status == MT_OK || status == MT_ENOMEM ||
+                  status == MT_EPEER);
+            connected[i] = status == MT_OK;
+        }
+        if (connected[i]) {
+            post_receive(s, qps[i], (uint64_t)i, p);
+        }
+        refused += !connected[i];
+    }
+    return refused;
+}
+
+/* A SEND over each, and every completion, good or bad; returns the bad ones. */
+static int use_few(struct side *s, struct mt_fabric_qp **qps,
+                   const bool *connected, struct mt_fabric_piece p)
+{
+    struct mt_fabric_completion c;
+    int open = 0, bad = 0, sends = 0;
+    for (int i = 0; i < FEW; i++) {
+        struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                      .flags = MT_FABRIC_SIGNALED,
+                                      .piece_count = 1,
+                                      .pieces = &p};
+        if (connected[i]) {
+            enum mt_status status;
+            while ((status = mt_fabric_post_send(qps[i], &work)) ==
+                   MT_EAGAIN) {
+                waiting(s);
+                mt_fabric_poll(s->send_cq, &c, 0);
+            }
+            CHECK(status == MT_OK || status == MT_ESTATE);
+            sends += status == MT_OK;
+            open++;
+        }
+    }
+    while (sends + open > 0) {
+        if (took(s->send_cq, &c)) {
+            sends--;
+        } else if (took(s->receive_cq, &c)) {
+            open--;
+            bad += c.status != MT_OK;
+        } else {
+            waiting(s);
+            continue;
+        }
+        CHECK(c.status == MT_OK || c.status == MT_EPEER ||
+              c.status == MT_EFLUSHED);
+    }
+    return bad;
+}
+
+static void destroy_few(struct mt_fabric_qp **qps)
+{
+    for (int i = 0; i < FEW; i++) {
+        if (qps[i] != NULL) {
+            OK(mt_fabric_qp_destroy(qps[i]));
+        }
+    }
+}
+
+/* Who sleeps while connections wait that cannot be taken is not woken all the
+ * time: in so long a few times, and not some 10,000 times. */
+static void sleeps_well(struct side *s)
+{
+    uint64_t now = now_ms(), until = now + SHORT_MS;
+    unsigned wakings = 0;
+    OK(mt_fabric_cq_arm(s->receive_cq, false));
+    for (; now < until; now = now_ms()) {
+        struct pollfd fd = {.fd = mt_fabric_channel_fd(s->channel),
+                            .events = POLLIN};
+        struct mt_fabric_cq *cq;
+        mt_fabric_channel_take(s->channel, &cq);
+        wakings += poll(&fd, 1, (int)(until - now)) == 1;
+    }
+    if (wakings > 200) {
+        FAIL("woken %u times in %d ms", wakings, SHORT_MS);
+    }
+}
+
+/* One of the two can open few files more: queue pairs that need one are refused
+ * by name, or fail in time; when it can again, all works. */
+static void short_of_files(struct side *s, int which,
+                           const struct mt_fabric_mr *mr)
+{
+    struct mt_fabric_qp *streams[FEW], *sockets[FEW];
+    bool connected[FEW];
+    struct rlimit before = {0, 0};
+    struct mt_fabric_piece in = piece(mr, 0, 2048), out = piece(mr, 2048, 64);
+    struct mt_fabric_qp_options o = small_options(s), ud = ud_options(s);
+    bool has_ud = (s->caps->transports & MT_FABRIC_UD) != 0;
+    o.timeout_ms = SHORT_MS;
+    if (s->rank == which) {
+        before = limit_files();
+    }
+    int refused = connect_few(s, streams, &o, connected, in);
+    meet(s);
+    refused += use_few(s, streams, connected, out);
+    if (has_ud) {
+        refused += connect_few(s, sockets, &ud, connected, in);
+    }
+    sleeps_well(s);
+    unsigned told = times_said("no file descriptors left");
+    CHECK(told <= 1);
+    if (s->rank == which && strncmp(s->setting->device, "iwarp:", 6) == 0) {
+        CHECK(refused > 0);
+        EQ(told, 1);
+    }
+    meet(s);
+    CHECK(s->rank != which || setrlimit(RLIMIT_NOFILE, &before) == 0);
+    destroy_few(streams);
+    if (has_ud) {
+        destroy_few(sockets);
+    }
+    struct mt_fabric_completion none;
+    while (mt_fabric_poll(s->receive_cq, &none, 1) == 1) {
+    }
+    o.timeout_ms = 10000;
+    meet(s);
+    EQ(connect_few(s, streams, &o, connected, in), 0);
+    meet(s);
+    EQ(use_few(s, streams, connected, out), 0);
+    destroy_few(streams);
+}
+
+static void no_files(struct side *s)
+{
+    struct holding before = holding();
+    side_open(s, true);
+    struct mt_fabric_mr *mr = registered(s, 4096);
+    /* one of them calls the other: both ways of being refused come */
+    for (int which = 0; which < 2; which++) {
+        short_of_files(s, which, mr);
+    }
+    release(mr);
+    side_close(s);
+    same_holding(before);
+}
+
 /* Queue pairs whose address was given away, and that nobody ever reached: what
  * they took goes back with them. */
 static void unreached(struct side *s)
@@ -470,6 +654,7 @@ const struct test tests_stress[] = {
     {"little memory to pin", memlock, NULL},
     {"queue pairs that nobody reached", unreached, needs_many},
     {"no room for a queue pair", no_room, NULL},
+    {"no more file descriptors", no_files, needs_events},
     {"senders of datagrams killed", senders_killed, needs_ud},
     {NULL, NULL, NULL},
 };
