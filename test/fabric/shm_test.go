@@ -74,6 +74,22 @@ func TestKilledAtAnyInstruction(t *testing.T) {
 	}
 }
 
+// TestStandsStill: a peer that stops in the middle of a copy to memory that is given
+// back is waited for, and then named.
+func TestStandsStill(t *testing.T) {
+	if !*long {
+		return // ten seconds of waiting, asked for by make test-fabric-long
+	}
+	status, out := shmRun(t, 20*time.Minute, shmProgram(t, "steps"), "inline", "still", "write and notice")
+	if status == 77 {
+		mpijob.Need(t, mpijob.Missing("tracing of children (ptrace)", "run where it is allowed: in a container with --cap-add SYS_PTRACE"))
+	}
+	if status != 0 {
+		t.Errorf("status %d", status)
+	}
+	t.Log("\n" + out)
+}
+
 // TestNoSystemCall: short messages over shared memory do not enter the kernel.
 func TestNoSystemCall(t *testing.T) {
 	program := shmProgram(t, "calls")

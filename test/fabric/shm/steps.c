@@ -13,6 +13,9 @@
  * that lets no process read another). In every second death the survivor sleeps
  * at its channel instead of polling.
  *
+ * POINTS still: it is not killed, but left where it touches memory of the survivor,
+ * which gives that back: after ten seconds it does, and names who stands still.
+ *
  * Status 0; 1, something is wrong; 77, this process may not trace its children. */
 #define _GNU_SOURCE 1
 #include <dirent.h>
@@ -28,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../../c/fabric/shm/shm.h"
 #include "steps.h"
 
 static const struct operation operations[] = {
@@ -312,6 +316,77 @@ static void child_end(pid_t pid, bool complete_operation)
     }
 }
 
+/* It is in the middle of touching memory of ours. */
+static bool touches(const struct survivor *v, pid_t pid)
+{
+    const struct mt_shm_context *context =
+        (const struct mt_shm_context *)v->dead.context;
+    for (uint32_t i = 0; i < context->peer_count; i++) {
+        const struct mt_shm_peer *peer = context->peers[i];
+        if (peer->identity.pid == pid) {
+            return __atomic_load_n(&peer->root->touching, __ATOMIC_ACQUIRE) %
+                       2 !=
+                   0;
+        }
+    }
+    return false;
+}
+
+/* A child at the beginning of its operation, and what it is to meet: a queue pair
+ * with receives, or a handle of its own for datagrams. */
+static pid_t live_begin(struct survivor *v, const struct operation *o,
+                        struct areas *a, struct mt_fabric_ah **ah_p)
+{
+    struct side *s = &v->dead;
+    bool datagrams = is_datagram(o);
+    struct mt_fabric_qp_options options = rc_options(s);
+    struct mt_fabric_address mine, theirs;
+    pid_t pid = child_start(v, o);
+    *a = areas_make(s, o);
+    s->qp = NULL;
+    *ah_p = NULL;
+    if (!datagrams) {
+        OK(mt_fabric_qp_create(s->pd, &options, &s->qp));
+    }
+    OK(mt_fabric_qp_address(datagrams ? v->ud : s->qp, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    remote_of(s, a->shared);
+    if (!datagrams) {
+        receives_post(s, o, a);
+        OK(mt_fabric_qp_connect(s->qp, &theirs));
+    } else if (o->kind == DATAGRAM_RECEIVE) {
+        OK(mt_fabric_ah_create(s->pd, &theirs, ah_p));
+    }
+    child_await(pid);
+    return pid;
+}
+
+static void stand_still(struct survivor *v, const struct operation *o)
+{
+    struct areas a;
+    struct mt_fabric_ah *none;
+    uint64_t steps, began;
+    pid_t pid = live_begin(v, o, &a, &none);
+    while (!touches(v, pid)) {
+        CHECK(!step(v, pid, 1, &steps)); /* it never does */
+    }
+    began = now_ms();
+    OK(mt_fabric_mr_destroy(a.shared));
+    began = now_ms() - began;
+    CHECK(began >= 10000 && began < 100000);
+    EQ(times_said("has stood still for 10 s"), 1);
+    child_end(pid, false);
+    close(v->dead.wire);
+    post_replies(v, o, &a, NULL);
+    settle(v, o, &a);
+    OK(mt_fabric_qp_destroy(v->dead.qp));
+    release(a.out);
+    release(a.in);
+    CHECK(munmap(a.memory, slot_of(o, SLOTS) + 64) == 0);
+    printf("ok   %s: given back after %llu ms\n", o->name,
+           (unsigned long long)began);
+}
+
 /* One life of a child, of so many instructions. Returns how many it took, and
  * whether that was the whole operation. */
 static bool live(struct survivor *v, const struct operation *o, uint64_t limit,
@@ -319,25 +394,9 @@ static bool live(struct survivor *v, const struct operation *o, uint64_t limit,
 {
     struct side *s = &v->dead;
     bool datagrams = is_datagram(o);
-    struct mt_fabric_qp_options options = rc_options(s);
-    struct mt_fabric_address mine, theirs;
-    struct mt_fabric_ah *ah = NULL;
-    pid_t pid = child_start(v, o);
-    struct areas a = areas_make(s, o);
-    s->qp = NULL;
-    if (!datagrams) {
-        OK(mt_fabric_qp_create(s->pd, &options, &s->qp));
-    }
-    OK(mt_fabric_qp_address(datagrams ? v->ud : s->qp, &mine));
-    swap(s, &mine, &theirs, sizeof(mine));
-    remote_of(s, a.shared);
-    if (!datagrams) {
-        receives_post(s, o, &a);
-        OK(mt_fabric_qp_connect(s->qp, &theirs));
-    } else if (o->kind == DATAGRAM_RECEIVE) {
-        OK(mt_fabric_ah_create(s->pd, &theirs, &ah));
-    }
-    child_await(pid);
+    struct mt_fabric_ah *ah;
+    struct areas a;
+    pid_t pid = live_begin(v, o, &a, &ah);
     if (!datagrams || ah != NULL) {
         post_replies(v, o, &a, ah);
     }
@@ -445,7 +504,7 @@ int main(int argc, char **argv)
     static struct survivor survivor;
     int wires[2];
     if (argc < 3) {
-        fprintf(stderr, "usage: steps inline|peer|copies POINTS [OPERATION ...]\n");
+        fprintf(stderr, "usage: steps inline|peer|copies POINTS|still [OPERATION ...]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -468,7 +527,12 @@ int main(int argc, char **argv)
     close(wires[1]);
     survivor_open(&survivor, &setting, wires[0]);
     for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
-        if (chosen(operations[i].name, argv + 3, argc - 3)) {
+        if (!chosen(operations[i].name, argv + 3, argc - 3)) {
+            continue;
+        }
+        if (strcmp(argv[2], "still") == 0) {
+            stand_still(&survivor, &operations[i]);
+        } else {
             run(&survivor, &operations[i], strtoull(argv[2], NULL, 10));
         }
     }
