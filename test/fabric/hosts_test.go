@@ -266,6 +266,28 @@ func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
 	}
 }
 
+// TestSlowLink: datagrams into a socket that is full, because the link is slower
+// than the sender and keeps all that waits for it, and into a link that is down.
+func TestSlowLink(t *testing.T) {
+	h := hosts.New(t, 2)
+	words := h.On(0, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "200mbit", "burst", "80kb", "limit", "64mb")
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", words, err, out)
+	}
+	for _, engine := range []string{"inline", "thread"} {
+		t.Run(engine, func(t *testing.T) {
+			var b between
+			b.start(t, h, func(rank int) []string {
+				return side(rank, "engine="+engine, "limit=300000", "datagrams over a slow link")
+			})
+			b.wait()
+			for rank := range 2 {
+				judge(t, fmt.Sprintf("rank %d", rank), nil, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])
+			}
+		})
+	}
+}
+
 // TestLinkDown: a link that goes down and comes back is told as an event.
 func TestLinkDown(t *testing.T) {
 	h := hosts.New(t, 1)

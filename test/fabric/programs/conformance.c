@@ -40,7 +40,7 @@ static const struct group {
     {tests_stress, ONE_HOST},    {tests_stopped, ONE_HOST},
     {tests_apart, IF_NAMED},     {tests_links, IF_NAMED},
     {tests_faults, IF_NAMED},    {tests_faults_ud, IF_NAMED},
-    {tests_fair, IF_NAMED},
+    {tests_fair, IF_NAMED},      {tests_slow, IF_NAMED},
 };
 
 /* A process for one side; other: the end of the wire that is not its own. */

@@ -1,5 +1,6 @@
 /* datagrams.c: UD queue pairs. A datagram may be lost; none is changed, cut or
  * credited to another. */
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -323,6 +324,113 @@ static void fair(struct side *s)
         fair_among(s, FAIR_QPS, first, 16);
     }
 }
+
+/* ---- a socket that takes nothing, and a link that is down ---- */
+
+enum { SLOW_COUNT = 2000, SLOW_BYTES = 4000, SLOW_SLOTS = 64, DOWN_COUNT = 40 };
+
+/* Posts until all have completed, well. Returns how often nothing could be posted
+ * and nothing had completed: then it sleeps. */
+static uint64_t slow_send(struct side *s, struct mt_fabric_ah *ah,
+                          const struct mt_fabric_mr *mr, uint64_t count)
+{
+    struct mt_fabric_piece p = piece(mr, 0, SLOW_BYTES);
+    struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p,
+                                  .ah = ah};
+    struct mt_fabric_completion c;
+    uint64_t posted = 0, done = 0, full = 0;
+    while (done < count) {
+        enum mt_status status =
+            posted < count ? mt_fabric_post_send(s->qp, &work) : MT_EAGAIN;
+        CHECK(status == MT_OK || status == MT_EAGAIN);
+        posted += status == MT_OK;
+        /* armed before it looks */
+        OK(mt_fabric_cq_arm(s->send_cq, false));
+        if (took(s->send_cq, &c)) {
+            EQ(c.status, MT_OK);
+            done++;
+        } else if (status == MT_EAGAIN) {
+            full++;
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) != NULL);
+        }
+    }
+    EQ(posted, count);
+    return full;
+}
+
+/* Takes datagrams until the other has sent all, and says how many came. */
+static uint64_t slow_take(struct side *s, const struct mt_fabric_mr *mr)
+{
+    size_t head = s->caps->ud_headroom, room = head + SLOW_BYTES;
+    uint64_t came = 0, quiet_since = 0;
+    char word = 0;
+    while (word == 0 || now_ms() - quiet_since < 200) {
+        struct mt_fabric_completion c;
+        if (took(s->receive_cq, &c)) {
+            EQ(c.status, MT_OK);
+            EQ(c.bytes, room);
+            CHECK(filled((char *)mr->address + c.id * room + head, SLOW_BYTES,
+                         3));
+            post_receive(s, s->qp, c.id, piece(mr, c.id * room, room));
+            quiet_since = now_ms();
+            came++;
+        } else if (word == 0 && recv(s->wire, &word, 1, MSG_DONTWAIT) == 1) {
+            quiet_since = now_ms();
+        }
+        waiting(s);
+    }
+    return came;
+}
+
+/* Between two hosts whose link is slower than the sender, with a long queue: the
+ * socket is full, and all that was posted goes when it has room again. Then the
+ * link of rank 0 is down: what it sends is lost, as anything else may be. */
+static void slow_link(struct side *s)
+{
+    const char *interface = strchr(s->setting->device, ':') + 1;
+    char down[64], up[64], all[32];
+    side_open(s, true);
+    size_t room = s->caps->ud_headroom + SLOW_BYTES;
+    struct mt_fabric_mr *mr = registered(s, SLOW_SLOTS * room);
+    struct mt_fabric_ah *ah = ud_connect(s, &s->qp);
+    uint64_t came = 0;
+    for (uint64_t i = 0; i < SLOW_SLOTS && s->rank == 1; i++) {
+        post_receive(s, s->qp, i, piece(mr, i * room, room));
+    }
+    meet(s);
+    if (s->rank == 0) {
+        fill(mr->address, SLOW_BYTES, 3);
+        CHECK(slow_send(s, ah, mr, SLOW_COUNT) > 0); /* it was full */
+        CHECK(write(s->wire, "d", 1) == 1);
+        snprintf(down, sizeof(down), "ip link set %s down", interface);
+        snprintf(up, sizeof(up), "ip link set %s up", interface);
+        CHECK(read(s->wire, &came, sizeof(came)) == sizeof(came));
+        CHECK(came <= SLOW_COUNT && came > SLOW_COUNT / 2);
+        CHECK(system(down) == 0);
+        slow_send(s, ah, mr, DOWN_COUNT);
+        CHECK(system(up) == 0);
+        slow_send(s, ah, mr, SLOW_COUNT);
+        CHECK(write(s->wire, "d", 1) == 1);
+    } else {
+        came = slow_take(s, mr);
+        CHECK(write(s->wire, &came, sizeof(came)) == sizeof(came));
+        came = slow_take(s, mr);
+        CHECK(came <= SLOW_COUNT && came > SLOW_COUNT / 2);
+    }
+    OK(mt_fabric_ah_destroy(ah));
+    release(mr);
+    side_close(s);
+    snprintf(all, sizeof(all), "not sent %d", DOWN_COUNT);
+    CHECK(s->rank == 1 || times_said(all) == 1);
+}
+
+const struct test tests_slow[] = {
+    {"datagrams over a slow link", slow_link, needs_ud},
+    {NULL, NULL, NULL},
+};
 
 const struct test tests_datagrams[] = {
     {"datagram echo", echo, needs_ud},

@@ -52,7 +52,7 @@ extern const struct test tests_meeting[], tests_stress[], tests_stopped[];
 /* they need a hand from outside, a namespace of their own, or a fault script, or
  * one that loses no datagram */
 extern const struct test tests_apart[], tests_links[], tests_faults[],
-    tests_faults_ud[], tests_fair[];
+    tests_faults_ud[], tests_fair[], tests_slow[];
 
 #define FAIL(...) fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(condition)                                                       \
