@@ -35,9 +35,8 @@ static uint64_t mt_limit(__rlimit_resource_t resource)
                : UINT64_MAX;
 }
 
-/* 0: no file may be as large as the least one; beyond the limit a signal would
- * end the process. */
-static uint64_t mt_arena_bytes(void)
+/* Beyond the limit for files a signal would end the process. */
+uint64_t mt_shm_arena_bytes(void)
 {
     uint64_t space = mt_limit(RLIMIT_AS), file = mt_limit(RLIMIT_FSIZE);
     uint64_t bytes = MT_ARENA_MOST;
@@ -106,7 +105,7 @@ enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
     if (status != MT_OK) {
         return status;
     }
-    arena->bytes = mt_arena_bytes();
+    arena->bytes = mt_shm_arena_bytes();
     if (arena->bytes == 0) {
         return MT_EPERM;
     }

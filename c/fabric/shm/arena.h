@@ -77,6 +77,8 @@ struct mt_shm_arena {
     uint32_t *pages;
 };
 
+/* What a process shares under its limits; 0: no file may be as large as the least. */
+uint64_t mt_shm_arena_bytes(void);
 enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena);
 void mt_shm_arena_destroy(struct mt_shm_arena *arena);
 

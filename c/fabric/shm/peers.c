@@ -27,19 +27,16 @@ static bool mt_same_process(const struct mt_shm_identity *a,
            a->pid_start == b->pid_start && a->arena_id == b->arena_id;
 }
 
-static void mt_say_space(const struct mt_shm_context *context,
-                         const struct mt_shm_identity *identity,
-                         enum mt_status status)
+void mt_shm_say_space(const struct mt_fabric_options *options, uint64_t bytes,
+                      int pid)
 {
     struct rlimit limit;
-    if (status == MT_ENOMEM && getrlimit(RLIMIT_AS, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY) {
-        mt_fabric_say(&context->soft.base.options,
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        mt_fabric_say(options,
                       "shm: there is no address space for the %llu MiB that "
                       "process %d shares; RLIMIT_AS is %llu MiB: raise it "
                       "(ulimit -v), or give all processes the same",
-                      (unsigned long long)identity->arena_bytes >> 20,
-                      (int)identity->pid,
+                      (unsigned long long)bytes >> 20, pid,
                       (unsigned long long)limit.rlim_cur >> 20);
     }
 }
@@ -65,7 +62,10 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
     }
     enum mt_status status = mt_shm_peer_open(identity, peer);
     if (status != MT_OK) {
-        mt_say_space(context, identity, status);
+        if (status == MT_ENOMEM) {
+            mt_shm_say_space(&context->soft.base.options,
+                             identity->arena_bytes, (int)identity->pid);
+        }
         free(peer);
         return status;
     }

@@ -134,6 +134,9 @@ static enum mt_status mt_shm_open(const struct mt_fabric_device *device,
     context->soft.push = mt_shm_push;
     context->soft.armed = mt_shm_armed;
     enum mt_status status = mt_shm_arena_create(&context->arena);
+    if (status == MT_ENOMEM) {
+        mt_shm_say_space(options, mt_shm_arena_bytes(), (int)getpid());
+    }
     if (status == MT_OK) {
         status = mt_wake_open(context);
     }

@@ -218,6 +218,9 @@ MT_INLINE void mt_shm_wake(struct mt_shm_context *context,
     }
 }
 
+/* There was no address space to map what that process shares. */
+void mt_shm_say_space(const struct mt_fabric_options *options, uint64_t bytes,
+                      int pid);
 /* Looks now and then for peers that died, and buries what they used. */
 void mt_shm_look_after(struct mt_shm_context *context);
 

@@ -108,6 +108,8 @@ void noticed(const char *what, uint64_t most_ms);
  * than a loaded machine needs; a real device has its own time limits. */
 uint64_t death_ms(const struct side *s);
 
+/* For struct mt_fabric_options: prints, and remembers. */
+void say(void *user, const char *text);
 /* How often the fabric has said something with this in it, in this process. */
 unsigned times_said(const char *part);
 

@@ -1,6 +1,7 @@
 /* life.c: memory, queue pairs and processes that end while others use them:
  * what was given back is not touched any more. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -265,22 +266,87 @@ static void forked(struct side *s)
     side_close(s);
 }
 
-/* Little address space is left: it works, or says what is missing. */
-static void little_space(struct side *s)
+/* Leaves so little address space that what another process shares has no room in
+ * it; returns what is in use. */
+static unsigned long long limit_space(void)
 {
     unsigned long long pages = 0;
+    struct rlimit limit;
     FILE *file = fopen("/proc/self/statm", "re");
     CHECK(file != NULL && fscanf(file, "%llu", &pages) == 1);
     fclose(file);
-    unsigned long long now = pages * 4096, more = 600ull << 20;
-    struct rlimit limit = {now + more, now + more};
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = pages * 4096 + (600ull << 20);
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    return pages * 4096;
+}
+
+/* What was said of it names both sizes, in MiB. */
+static void said_space(unsigned long long shared_mib)
+{
+    struct rlimit limit;
+    char shared[64], all[64];
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    snprintf(shared, sizeof(shared), "space for the %llu MiB that process",
+             shared_mib);
+    snprintf(all, sizeof(all), "RLIMIT_AS is %llu MiB",
+             (unsigned long long)limit.rlim_cur >> 20);
+    EQ(times_said(shared), 1);
+    EQ(times_said(all), 1);
+}
+
+/* A process has too little address space to share what one of its size does; and
+ * enough for its own, but not for what a peer without a limit shares. */
+static void no_space(struct side *s)
+{
+    const bool shared = strcmp(s->setting->device, "shm") == 0;
+    const size_t large = 65ull << 30;
+    struct mt_fabric_qp_options o;
+    struct rlimit before;
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+    if (s->rank == 0 && shared) {
+        struct mt_fabric_context *none;
+        struct mt_fabric_options options = s->setting->options;
+        void *used = mmap(NULL, large, PROT_NONE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        CHECK(used != MAP_FAILED);
+        limit_space();
+        options.say = say;
+        EQ(mt_fabric_open(s->setting->device, &options, &none), MT_ENOMEM);
+        said_space(1024);
+        CHECK(setrlimit(RLIMIT_AS, &before) == 0 && munmap(used, large) == 0);
+    }
+    side_open(s, false);
+    if (s->rank == 0) {
+        limit_space(); /* what it shares itself is there */
+    }
+    o = rc_options(s);
+    struct mt_fabric_address mine = {0}, theirs;
+    OK(mt_fabric_qp_create(s->pd, &o, &s->qp));
+    OK(mt_fabric_qp_address(s->qp, &mine));
+    swap(s, &mine, &theirs, sizeof(mine));
+    if (s->rank == 0 && shared) {
+        EQ(mt_fabric_qp_connect(s->qp, &theirs), MT_ENOMEM);
+        EQ(times_said("space for the 1024 MiB that process"), 2);
+        CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+    }
+    side_close(s);
+}
+
+/* Little address space is left: it works, or says what is missing. */
+static void little_space(struct side *s)
+{
+    unsigned long long now = limit_space();
     struct mt_fabric_options options = s->setting->options;
     struct mt_fabric_context *context;
+    options.say = say;
     enum mt_status mine = mt_fabric_open(s->setting->device, &options,
                                          &context);
     /* a sanitizer has taken so much that the rest seems little */
     CHECK(mine == MT_OK || (mine == MT_ENOMEM && now > 1ull << 40));
+    if (mine != MT_OK && strcmp(s->setting->device, "shm") == 0) {
+        said_space(1024);
+    }
     if (mine == MT_OK) {
         OK(mt_fabric_close(context));
         side_open(s, false);
@@ -299,10 +365,59 @@ static void little_space(struct side *s)
     }
 }
 
+/* Threads of this process that may run on this processor alone. */
+static int threads_on(int cpu)
+{
+    char path[300], line[256], list[256];
+    DIR *tasks = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int count = 0;
+    CHECK(tasks != NULL);
+    while ((entry = readdir(tasks)) != NULL) {
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status",
+                 entry->d_name);
+        FILE *file = entry->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+            if (sscanf(line, "Cpus_allowed_list: %255s", list) == 1) {
+                char *end;
+                count += strtol(list, &end, 10) == cpu && *end == '\0';
+            }
+        }
+        if (file != NULL) {
+            fclose(file);
+        }
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* The thread that moves data runs where it was told to, and no other does. */
+static void engine_cpu(struct side *s)
+{
+    struct setting own = *s->setting;
+    cpu_set_t set;
+    CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
+    int cpu = CPU_SETSIZE - 1;
+    while (!CPU_ISSET((size_t)cpu, &set)) {
+        cpu--;
+    }
+    int before = threads_on(cpu);
+    own.options.engine = MT_FABRIC_ENGINE_THREAD;
+    own.options.engine_cpu = cpu;
+    s->setting = &own;
+    side_open(s, false);
+    if (death_ms(s) > 0) { /* a device has no thread */
+        EQ(threads_on(cpu), before + 1);
+    }
+    side_close(s);
+}
+
 const struct test tests_life[] = {
     {"memory given back", given_back, NULL},
     {"peer with another program", other_program, NULL},
     {"child of fork", forked, NULL},
     {"little address space", little_space, NULL},
+    {"no address space for what is shared", no_space, NULL},
+    {"engine on its processor", engine_cpu, NULL},
     {NULL, NULL, NULL},
 };
