@@ -211,7 +211,8 @@ func TestScriptedFaults(t *testing.T) {
 	}
 }
 
-// TestFair: a busy queue pair keeps no datagram of another one waiting for ever.
+// TestFair: a busy queue pair keeps no datagram of another one waiting for ever:
+// among so few that all are looked at in each round, and among more.
 func TestFair(t *testing.T) {
 	for _, d := range devices {
 		for engine, build := range map[string]string{"inline": "address", "peer": "plain", "thread": "plain"} {

@@ -192,7 +192,10 @@ enum {
     FAIR_BYTES = 64,
     FAIR_SLOTS = 64, /* receives of each queue pair */
     FAIR_CHUNK = 32, /* datagrams that are asked for at once */
-    FAIR_QPS = 4,
+    /* ... for the busy one before there is one for the quiet one: it is known to
+     * be busy by then */
+    FAIR_BEFORE = 8 * FAIR_CHUNK,
+    FAIR_QPS = 12,
 };
 
 /* A chunk for the busy queue pair; each datagram has a number. */
@@ -212,8 +215,10 @@ static void fair_send(struct side *s, struct mt_fabric_ah *busy,
     uint64_t number = 0;
     char word = 'm';
     fair_chunk(s, busy, mr, &number);
-    send_to(s, quiet, 0, piece(mr, 0, FAIR_BYTES));
     while (word == 'm') {
+        if (number == FAIR_BEFORE) {
+            send_to(s, quiet, 0, piece(mr, 0, FAIR_BYTES));
+        }
         fair_chunk(s, busy, mr, &number);
         CHECK(write(s->wire, &word, 1) == 1);
         CHECK(read(s->wire, &word, 1) == 1);
@@ -246,7 +251,7 @@ static bool fair_round(struct side *s, struct mt_fabric_qp *busy,
         }
         memcpy(&number, (char *)mr->address + c[i].id * room + head,
                sizeof(number));
-        *before += number >= FAIR_CHUNK;
+        *before += number >= FAIR_BEFORE;
         post_receive(s, busy, c[i].id, piece(mr, c[i].id * room, room));
         moved();
     }
@@ -315,13 +320,20 @@ static void fair_among(struct side *s, unsigned count, bool first,
     side_close(s);
 }
 
-/* What one queue pair is sent comes, however much another one is sent: a few are
- * looked at in turn, for at most 16 datagrams each. */
+/* What one queue pair is sent comes, however much another one is sent, of which at
+ * most 16 datagrams are taken in a round. A round looks at who was busy lately and
+ * at two others (shm), or at all of up to 4, and of more at those that have
+ * something once in 64 rounds (sockets). */
 static void fair(struct side *s)
 {
-    for (int first = 0; first < 2; first++) {
-        fair_among(s, 2, first, 16);
-        fair_among(s, FAIR_QPS, first, 16);
+    static const unsigned counts[] = {2, 4, 6, FAIR_QPS};
+    bool sockets = strncmp(s->setting->device, "iwarp:", 6) == 0;
+    for (int n = 0; n < 4; n++) {
+        unsigned rounds = !sockets          ? (counts[n] + 1) / 2
+                          : counts[n] <= 4 ? 1
+                                           : 64;
+        fair_among(s, counts[n], false, 16 * rounds);
+        fair_among(s, counts[n], true, 16 * rounds);
     }
 }
 
