@@ -1,7 +1,8 @@
 /* sources: c/fabric/fabric.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/paths/credits.c c/fabric/paths/demand.c c/fabric/paths/mail.c c/fabric/paths/mesh.c c/fabric/paths/paths.c c/fabric/paths/put.c c/fabric/paths/rails.c c/fabric/paths/reads.c c/fabric/paths/socket.c c/fabric/paths/stripe.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/status.c c/fabric/tool/config.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What peers and users tell the fabric besides its traffic: HOST:PORT, the hellos
  * of wire-up, mesh and connections on demand, addresses of every provider, fault
- * scripts, and what mpitrace-fabric is asked to measure.
+ * scripts, what mpitrace-fabric is asked to measure, the headers of messages with
+ * credits, and the notices of puts.
  * LLVMFuzzerTestOneInput takes any input, main feeds it many that begin as right
  * ones. The first byte chooses. Nothing may crash, and what is accepted keeps to
  * its bounds. */
@@ -11,15 +12,17 @@
 
 #include "../fabric/fault/script.h"
 #include "../fabric/iwarp/iwarp.h"
+#include "../fabric/paths/credits.h"
 #include "../fabric/paths/demand.h"
 #include "../fabric/paths/mesh.h"
+#include "../fabric/paths/put.h"
 #include "../fabric/paths/socket.h"
 #include "../fabric/shm/shm.h"
 #include "../fabric/tool/config.h"
 #include "../fabric/verbs/verbs.h"
 #include "check.h"
 
-enum { RANKS = 4, MOST = 1024 };
+enum { RANKS = 4, MOST = 1024, WINDOW = 4, PEER_WINDOW = 8, LONGEST = 60 };
 
 enum target {
     HOST_PORT,
@@ -33,6 +36,8 @@ enum target {
     FAULT_SCRIPT,
     TOOL_CONFIG,
     TOOL_NUMBER,
+    CREDITS,
+    NOTICE,
     TARGETS,
 };
 
@@ -291,12 +296,116 @@ static void tool_text(const uint8_t *data, size_t size)
     }
 }
 
+/* What came into a receive: its slot, its bytes, and the first eight of them. */
+struct arrival {
+    uint32_t slot, bytes;
+    uint64_t head;
+};
+
+static struct mt_fabric_qp *fresh_qp(void)
+{
+    struct mt_fabric_qp_options o = rc;
+    struct mt_fabric_qp *qp = NULL;
+    o.receive_depth = 4 * MOST / sizeof(struct arrival);
+    CHECK_EQ(mt_fabric_qp_create(rails.rails[0].pd, &o, &qp), MT_OK);
+    return qp;
+}
+
+/* The next of the input; false: there is none. */
+static bool arrival_next(const uint8_t **data, size_t *size, struct arrival *a)
+{
+    if (*size < sizeof(*a)) {
+        return false;
+    }
+    memcpy(a, *data, sizeof(*a));
+    *data += sizeof(*a);
+    *size -= sizeof(*a);
+    return true;
+}
+
+static void credits(const uint8_t *data, size_t size)
+{
+    const struct mt_credits_options o = {.pd = rails.rails[0].pd,
+                                         .qp = fresh_qp(),
+                                         .window = WINDOW,
+                                         .peer_window = PEER_WINDOW,
+                                         .bytes = LONGEST};
+    struct mt_credits c;
+    struct arrival a;
+    enum mt_status status = MT_OK;
+    CHECK_EQ(mt_credits_open(&c, &o), MT_OK);
+    c.available = PEER_WINDOW / 2; /* the rest is on its way */
+    while ((status == MT_OK || status == MT_EAGAIN) &&
+           arrival_next(&data, &size, &a)) {
+        struct mt_fabric_completion completion = {
+            .id = mt_path_id(MT_PATH_MAIL, a.slot),
+            .bytes = a.bytes % (c.slot_bytes + 1)};
+        struct mt_credits_message m = {.count = 0};
+        uint32_t before = c.available;
+        char *at = (char *)c.receives->address + a.slot * c.slot_bytes;
+        if (a.slot < WINDOW) {
+            memcpy(at, &a.head, sizeof(a.head));
+        }
+        status = mt_credits_received(&c, &completion, &m);
+        CHECK(c.available <= PEER_WINDOW);
+        CHECK(status != MT_EPEER || c.available == before);
+        if (status == MT_OK) {
+            CHECK(a.slot < WINDOW && m.slot == a.slot);
+            CHECK((const char *)m.bytes == at + sizeof(a.head));
+            CHECK_EQ(m.count + sizeof(a.head), completion.bytes);
+            status = mt_credits_release(&c, &m);
+        }
+        /* credits that are due cannot go: nobody is connected */
+        CHECK(status == MT_OK || status == MT_EAGAIN || status == MT_EPEER ||
+              status == MT_ESTATE);
+    }
+    mt_fabric_qp_destroy(o.qp);
+    mt_credits_close(&c);
+}
+
+static void notice(const uint8_t *data, size_t size)
+{
+    bool words = size > 0 && data[0] % 2 == 0;
+    const struct mt_put_options o = {.pd = rails.rails[0].pd,
+                                     .qp = fresh_qp(),
+                                     .how = words ? MT_FABRIC_NOTIFY_SEND
+                                                  : MT_FABRIC_NOTIFY_IMM,
+                                     .window = WINDOW};
+    struct mt_put_target t;
+    struct arrival a;
+    enum mt_status status = MT_OK;
+    CHECK_EQ(mt_put_target_open(&t, &o, NULL), MT_OK);
+    while (status == MT_OK && arrival_next(&data, &size, &a)) {
+        struct mt_fabric_completion completion = {
+            .id = mt_path_id(MT_PATH_NOTICE, a.slot),
+            .has_immediate = (a.bytes & 16) != 0,
+            .immediate = (uint32_t)a.head,
+            .bytes = a.bytes % 16};
+        uint64_t before = t.seen;
+        if (words && a.slot < WINDOW) {
+            memcpy((uint64_t *)t.words->address + a.slot, &a.head,
+                   sizeof(a.head));
+        }
+        status = mt_put_target_noticed(&t, &completion);
+        CHECK(status == MT_OK || status == MT_EPEER);
+        CHECK_EQ(t.seen, before + (status == MT_OK));
+        if (status == MT_OK) {
+            CHECK(a.slot < WINDOW);
+            CHECK(completion.has_immediate != words);
+            CHECK(words ? a.head == t.seen && completion.bytes == 8
+                        : completion.immediate == (uint32_t)t.seen);
+        }
+    }
+    mt_fabric_qp_destroy(o.qp);
+    mt_put_target_close(&t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static void (*const targets[TARGETS])(const uint8_t *, size_t) = {
         host_port, socket_hello,  mesh,          heard,
         address_shm, address_iwarp, address_verbs, source_verbs,
-        fault_script, tool_config, tool_text};
+        fault_script, tool_config, tool_text, credits, notice};
     if (rails.count == 0) {
         start();
     }
@@ -438,6 +547,28 @@ static size_t draw_tool_config(uint8_t *at)
     return sizeof(c);
 }
 
+/* Messages with credits, or notices: those that follow each other. */
+static size_t draw_arrivals(enum target target, uint8_t *at)
+{
+    uint32_t count = 1 + draw(6), first = draw(2);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bytes = 8 + draw(LONGEST), owed = draw(3);
+        struct arrival a = {.slot = 2 * draw(WINDOW / 2) + first +
+                                    (draw(16) == 0 ? WINDOW : 0),
+                            .bytes = bytes,
+                            .head = (uint64_t)(bytes - 8) << 32 | owed};
+        if (target == NOTICE) {
+            a.bytes = first == 0 ? 8 : 16;
+            a.head = i + 1;
+        } else if (draw(3) == 0) {
+            a.bytes = 8;
+            a.head = UINT64_C(0xffffffff) << 32 | owed;
+        }
+        memcpy(at + i * sizeof(a), &a, sizeof(a));
+    }
+    return count * sizeof(struct arrival);
+}
+
 static size_t draw_input(uint8_t *at)
 {
     enum target target = (enum target)(at[0] % TARGETS);
@@ -446,6 +577,7 @@ static size_t draw_input(uint8_t *at)
                : target == DEMAND         ? draw_hello(at + 1)
                : target == FAULT_SCRIPT   ? draw_script(at + 1)
                : target == TOOL_CONFIG    ? draw_tool_config(at + 1)
+               : target >= CREDITS        ? draw_arrivals(target, at + 1)
                : target == TOOL_NUMBER
                    ? (size_t)sprintf((char *)at + 1, "%u%s", draw(1 << 20),
                                      draw(2) == 0 ? "K" : draw(2) == 0 ? "G,"
