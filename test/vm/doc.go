@@ -8,8 +8,8 @@
 //	g := vm.Boot(t, vm.Options{})      // rxe0 (10.77.0.1) and rxe1 (10.77.1.1)
 //	out := g.Run(t, time.Minute, "ibv_devinfo")
 //
-// Two guests of [BootPair] are joined by a network; rxe0 of each is at its end of
-// it, at 10.78.0.1 and 10.78.0.2.
+// Two guests of [BootPair] are joined by two networks; rxe0 of each is at its end of
+// the one, at 10.78.0.1 and 10.78.0.2, rxe1 of the other, at 10.78.1.1 and 10.78.1.2.
 //
 // A guest takes its processors from kvm where that works, otherwise from qemu's
 // emulation: 4 to 9 s from the start of qemu to the first command. It is a place

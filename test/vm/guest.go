@@ -25,8 +25,19 @@ type Options struct {
 	MiB    int
 	Rails  int // RDMA devices, rxe0 and so on
 	Name   string
-	joined string // socket to the other guest
-	listen bool   // this one makes it
+	joined string // folder of the sockets to the other guest, one for each rail
+	listen bool   // this one makes them
+}
+
+// socket of the network of a rail.
+func (o Options) socket(rail int) string { return filepath.Join(o.joined, fmt.Sprint(rail)) }
+
+// side is 1 for the guest that listens, and 2 for the other.
+func (o Options) side() int {
+	if o.listen {
+		return 1
+	}
+	return 2
 }
 
 // Guest is a running guest. One command runs in it at a time.
@@ -47,6 +58,7 @@ const (
 	bootLimit = 10 * time.Minute
 	// whether kvm works: a guest takes seconds, or never comes up
 	kvmLimit = 30 * time.Second
+	rails    = 2
 	top      = "../.."
 )
 
@@ -80,7 +92,7 @@ func Boot(t testing.TB, o Options) *Guest {
 	return g
 }
 
-// BootPair starts two guests that are joined by a network, with one rail each.
+// BootPair starts two guests that are joined by a network for each rail.
 func BootPair(t testing.TB, o Options) [2]*Guest {
 	t.Helper()
 	p := prepare(t)
@@ -89,7 +101,7 @@ func BootPair(t testing.TB, o Options) [2]*Guest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	o.Rails, o.joined = 1, filepath.Join(dir, "network")
+	o.Rails, o.joined = orElse(o.Rails, rails), dir
 	accelerated() // one guest, before there are two
 	var guests [2]*Guest
 	var errs [2]error
@@ -100,8 +112,8 @@ func BootPair(t testing.TB, o Options) [2]*Guest {
 		both.Add(1)
 		go func() {
 			defer both.Done()
-			if !o.listen {
-				errs[i] = awaitListener(o.joined, time.Now().Add(bootLimit), nil)
+			for rail := 0; rail < o.Rails && !o.listen && errs[i] == nil; rail++ {
+				errs[i] = awaitListener(o.socket(rail), time.Now().Add(bootLimit), nil)
 			}
 			if errs[i] == nil {
 				guests[i], errs[i] = start(t, p, o)
@@ -188,7 +200,7 @@ var accelerated = sync.OnceValue(func() bool {
 })
 
 func start(t testing.TB, p preparation, o Options) (*Guest, error) {
-	o.CPUs, o.MiB, o.Rails = orElse(o.CPUs, 2), orElse(o.MiB, 1024), orElse(o.Rails, 2)
+	o.CPUs, o.MiB, o.Rails = orElse(o.CPUs, 2), orElse(o.MiB, 1024), orElse(o.Rails, rails)
 	if o.Name == "" {
 		o.Name = "guest"
 	}
@@ -225,11 +237,8 @@ func boot(p preparation, o Options, kvm bool, limit time.Duration) (*Guest, erro
 // start starts qemu and waits until the guest is up.
 func (g *Guest) start(p preparation, o Options, limit time.Duration) error {
 	settings := wire.Settings{Host: o.Name, Rails: o.Rails}
-	if o.joined != "" {
-		settings.Address = "10.78.0.2/24"
-		if o.listen {
-			settings.Address = "10.78.0.1/24"
-		}
+	for rail := 0; rail < o.Rails && o.joined != ""; rail++ {
+		settings.Addresses = append(settings.Addresses, fmt.Sprintf("10.78.%d.%d/24", rail, o.side()))
 	}
 	file, err := os.Create(filepath.Join(g.dir, "initramfs"))
 	if err != nil {
@@ -283,14 +292,11 @@ func (g *Guest) arguments(k *kernel, o Options) []string {
 		"-chardev", "socket,id=port,server=on,wait=off,path=" + file("port"),
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=port,name=" + wire.Port,
 	}
-	if o.joined != "" {
-		server, mac := "off", "52:54:00:4d:54:02"
-		if o.listen {
-			server, mac = "on", "52:54:00:4d:54:01"
-		}
+	for rail := 0; rail < o.Rails && o.joined != ""; rail++ {
+		server := map[bool]string{true: "on", false: "off"}[o.listen]
 		args = append(args,
-			"-netdev", fmt.Sprintf("stream,id=net,server=%s,addr.type=unix,addr.path=%s", server, o.joined),
-			"-device", "virtio-net-pci,netdev=net,mac="+mac)
+			"-netdev", fmt.Sprintf("stream,id=net%d,server=%s,addr.type=unix,addr.path=%s", rail, server, o.socket(rail)),
+			"-device", fmt.Sprintf("virtio-net-pci,netdev=net%d,mac=52:54:00:4d:%02x:%02x", rail, 0x54+rail, o.side()))
 	}
 	return args
 }

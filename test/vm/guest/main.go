@@ -173,8 +173,8 @@ func configure(s wire.Settings) error {
 	addresses, devices := []string{"link set lo up"}, []string{}
 	for i := range s.Rails {
 		nic, address := fmt.Sprintf("rail%d", i), fmt.Sprintf("10.77.%d.1/24", i)
-		if i == 0 && s.Address != "" {
-			nic, address = wire.Net, s.Address
+		if i < len(s.Addresses) {
+			nic, address = wire.Net(i), s.Addresses[i]
 		} else {
 			addresses = append(addresses,
 				fmt.Sprintf("link add %s mtu %d type veth peer name peer%d", nic, mtu, i),

@@ -3,6 +3,8 @@
 // then each Request is followed by Replies until one has Exited set.
 package wire
 
+import "fmt"
+
 // Port is the name of the serial port.
 const Port = "mpitrace"
 
@@ -25,13 +27,13 @@ type Reply struct {
 	TimedOut bool
 }
 
-// Net is the interface that joins two guests, by its name in the guest.
-const Net = "eth0"
+// Net is an interface that joins two guests, by its name in the guest.
+func Net(i int) string { return fmt.Sprintf("eth%d", i) }
 
 // Settings are handed to a guest as a file of its initial file system.
 type Settings struct {
-	Host    string   // its name
-	Address string   // of Net, as ADDRESS/BITS; empty: there is none
-	Rails   int      // RDMA devices
-	Modules []string // of the kernel, files in /modules, in the order of loading
+	Host      string   // its name
+	Addresses []string // of Net(0) and so on, as ADDRESS/BITS; empty: there is none
+	Rails     int      // RDMA devices, the first of them at those interfaces
+	Modules   []string // of the kernel, files in /modules, in the order of loading
 }
