@@ -272,9 +272,10 @@ test-arm64:
 		-E LD_PRELOAD=$(CURDIR)/$(BUILD)/arm64/libmpishim.so $(BUILD)/arm64/empty
 
 # The fabric, and act mode by each of its ways, on real verbs: Soft-RoCE in guests.
-# make test has the same without sanitizers, fewer random operations and some jobs.
+# make test has less of the same: some faults, tests under the sanitizers and jobs, and
+# fewer random operations.
 test-vm: deps-test build
-	$(GO) test ./test/vm -count=1 -timeout 60m -v -args -long
+	$(GO) test ./test/vm -count=1 -timeout 4h -v -args -long
 
 # Ten million random operations for each software device, every sanitizer with
 # every engine, and a peer killed behind each instruction over shared memory.

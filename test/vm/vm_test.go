@@ -3,32 +3,45 @@ package vm
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-var long = flag.Bool("long", false, "500,000 random operations, the sanitizers, and all jobs in act mode")
+var long = flag.Bool("long", false, "a million random operations, all faults, the whole suite sanitized, and all jobs in act mode")
 
-// compileSuite builds the conformance suite of c/fabric, as test/fabric does.
+// suiteSources are those of the conformance suite of c/fabric.
+const suiteSources = "test/fabric/programs/*.c"
+
+// sanitizing has the compiler add the address sanitizer, and that of undefined
+// behaviour.
+var sanitizing = []string{"-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"}
+
+// compileSuite builds the conformance suite, as test/fabric does.
 func compileSuite(t *testing.T, flags ...string) string {
 	t.Helper()
-	return compile(t, "conformance", "test/fabric/programs/*.c", flags...)
+	return compile(t, "conformance", suiteSources, flags...)
 }
 
 // compile builds a program with the fabric. Guests see it under the same path.
 func compile(t *testing.T, name, pattern string, flags ...string) string {
 	t.Helper()
-	mpijob.Need(t, mpijob.Tools("gcc libibverbs-dev", "gcc"))
+	return compileBeside(t, "gcc", name, pattern, flags...)(t)
+}
+
+// compileBeside is compile while the test goes on, for a guest with one processor
+// leaves another one idle; what it returns waits for the program.
+func compileBeside(t *testing.T, cc, name, pattern string, flags ...string) func(*testing.T) string {
+	t.Helper()
+	mpijob.Need(t, mpijob.Tools("gcc libibverbs-dev", cc))
 	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
 		mpijob.Need(t, mpijob.Missing("infiniband/verbs.h", "apt-get install -y libibverbs-dev"))
 	}
@@ -41,10 +54,16 @@ func compile(t *testing.T, name, pattern string, flags ...string) string {
 		}
 		args = append(args, files...)
 	}
-	if err := mpijob.Compile("gcc", program, append(args, "-lpthread", "-ldl")...); err != nil {
-		t.Fatal(err)
+	made := make(chan error, 1)
+	go func() { made <- mpijob.Compile(cc, program, append(args, "-lpthread", "-ldl")...) }()
+	result := sync.OnceValue(func() error { return <-made })
+	return func(t *testing.T) string {
+		t.Helper()
+		if err := result(); err != nil {
+			t.Fatal(err)
+		}
+		return program
 	}
-	return program
 }
 
 var line = regexp.MustCompile(`^(ok  |FAIL|skip) ([^(:]+?)(?: \(\d+ ms\)|: no (.*))?$`)
@@ -81,13 +100,17 @@ var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", 
 // TestVerbs is everything that needs one guest.
 func TestVerbs(t *testing.T) {
 	suite := compileSuite(t, "-O2")
-	verbs := compile(t, "verbs", "test/vm/programs/verbs.c", "-O2")
+	verbs := compileBeside(t, "gcc", "verbs", "test/vm/programs/verbs.c", "-O2")
+	tool := compileBeside(t, "gcc", "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
+	sanitized := compileBeside(t, "gcc", "sanitized", suiteSources, sanitizing...)
 	// One processor: Soft-RoCE does not wait for a packet that it copies on another
 	// when a queue pair is failed (rxe_qp_error), so memory is written after that.
 	g := Boot(t, Options{CPUs: 1})
 	size := []string{"operations=300", "queue_pairs=100", "limit=300000"} // under emulation everything is slow
+	faults := []string{"break", "lose", "register", "event"}
 	if *long {
-		size = []string{"operations=500000", "queue_pairs=1000", "limit=300000"}
+		size = []string{"operations=1000", "queue_pairs=1000", "limit=300000"}
+		faults = scripted
 	}
 	t.Run("conformance", func(t *testing.T) {
 		conformance(t, g, limitOf(30), append([]string{suite, "rxe0"}, size...)...)
@@ -97,78 +120,53 @@ func TestVerbs(t *testing.T) {
 			"send sizes", "shared receive queue", "write and flag", "event ping-pong", "datagram echo", "random operations")
 	})
 	t.Run("faults", func(t *testing.T) {
-		conformance(t, g, limitOf(30), suite, "rxe0", "faults=../fabric/testdata/rough.fault", "limit=300000", "operations=500",
-			"send stream", "write and flag", "read", "datagram echo", "random operations")
+		conformance(t, g, limitOf(30), suite, "rxe0", rough, "limit=300000", "operations=500",
+			"send stream", "write and flag", "read", "datagram echo")
 	})
-	for _, fault := range scripted {
-		if *long {
-			t.Run("fault "+fault, func(t *testing.T) {
-				conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/"+fault+".fault", "limit=300000", "fault "+fault)
-			})
-		}
+	t.Run("random operations", func(t *testing.T) { randomOperations(t, g, suite) })
+	t.Run("random operations, faults", func(t *testing.T) { randomOperations(t, g, suite, rough) })
+	for _, fault := range faults {
+		t.Run("fault "+fault, func(t *testing.T) {
+			conformance(t, g, limitOf(15), suite, "rxe0", "faults=../fabric/testdata/"+fault+".fault", "limit=300000", "fault "+fault)
+		})
 	}
-	for _, name := range []string{"devices", "permission", "limit", "port", "rails", "mtu", "cut"} {
+	t.Run("sanitized", func(t *testing.T) {
+		conformance(t, g, limitOf(30), sanitized(t), "rxe0", "operations=300", "queue_pairs=50", "limit=300000",
+			"peer killed", "many queue pairs", "failed and reset", "memory given back", "random operations")
+	})
+	for _, name := range []string{"devices", "permission", "limit", "port", "rails", "mtu", "cut", "threads"} {
 		t.Run(name, func(t *testing.T) {
-			out := g.Run(t, limitOf(10), verbs, name)
+			out := g.Run(t, limitOf(10), verbs(t), name)
 			if out.Status != 0 {
 				t.Errorf("status %d\n%s", out.Status, out.Stderr)
 			}
 			t.Logf("%s", out.Stdout)
 		})
 	}
-	tool := compile(t, "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
-	t.Run("memory", func(t *testing.T) { memory(t, g, tool) })
-	t.Run("stripes", func(t *testing.T) { stripes(t, g, tool) })
+	t.Run("memory", func(t *testing.T) { memory(t, g, tool(t)) })
+	t.Run("modes", func(t *testing.T) { modes(t, g, tool(t)) })
+	t.Run("stripes", func(t *testing.T) { stripes(t, tool(t), g) })
 }
 
-// memory: an added peer takes over UD less than a tenth of what it takes over RC,
-// queues that the device shares with the process included.
-func memory(t *testing.T, g *Guest, tool string) {
-	out := g.Run(t, 5*time.Minute, tool, "memory", "--device", "rxe0", "--connections", "64", "--timeout", "60", "--json")
-	var r struct {
-		Rows []struct {
-			KiB float64 `json:"kib_per_added_peer"`
-		}
-	}
-	if err := json.Unmarshal(out.Stdout, &r); err != nil || len(r.Rows) != 2 {
-		t.Fatalf("status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
-	}
-	rc, ud := r.Rows[0].KiB, r.Rows[1].KiB
-	t.Logf("KiB for each added peer: RC %.2f, UD %.2f", rc, ud)
-	if rc < 1 || ud >= rc/10 {
-		t.Errorf("KiB for each added peer: RC %v, UD %v", rc, ud)
-	}
-}
+// rough is the script of faults that everything has to live with.
+const rough = "faults=../fabric/testdata/rough.fault"
 
-// thenPackets runs a command, and prints how many packets each rail has sent
-// meanwhile.
-const thenPackets = `sent() { cat /sys/class/infiniband/rxe$1/ports/1/hw_counters/sent_pkts; }
-first=$(sent 0) second=$(sent 1)
-"$@" >/dev/null || exit
-echo $(($(sent 0) - first)) $(($(sent 1) - second))`
-
-// stripes: of each message both rails carry one half, as the devices count it; below
-// the threshold messages go whole, in turn. One side sends 9, the other 6: each 3 in
-// each kind of traffic, but for the one that has one direction only. Packets that are
-// sent again count, too, so of three runs one has to come out.
-func stripes(t *testing.T, g *Guest, tool string) {
-	const bytes, messages, packet = 1 << 20, 15, 4096
-	for threshold, want := range map[string]float64{"1024": 0.5, "2M": 8.0 / messages} {
-		right := false
-		for try := 0; try < 3 && !right; try++ {
-			out := g.Run(t, limitOf(10), "sh", "-c", thenPackets, "sh", tool, "bandwidth", "--device", "rxe0,rxe1",
-				"--size", fmt.Sprint(bytes), "--iterations", "2", "--stripe-above", threshold, "--timeout", "60")
-			var first, second float64
-			if _, err := fmt.Sscan(string(out.Stdout), &first, &second); err != nil || out.Status != 0 {
-				t.Fatalf("status %d, %v\n%s%s", out.Status, err, out.Stdout, out.Stderr)
-			}
-			part := first / (first + second)
-			t.Logf("above %s: %.0f and %.0f packets, %.3f over the first rail", threshold, first, second, part)
-			right = first+second >= messages*bytes/packet && math.Abs(part-want) < 0.015
-		}
-		if !right {
-			t.Errorf("above %s: want %.3f over the first rail", threshold, want)
-		}
+// randomOperations makes operations against the model, in runs that each have a
+// seed of their own. An emulated guest makes about 1,000 of them a second.
+func randomOperations(t *testing.T, g *Guest, suite string, options ...string) {
+	all, slice := 3000, 3000
+	switch {
+	case *long && g.KVM:
+		all, slice = 10_000_000, 250_000
+	case *long:
+		all, slice = 500_000, 50_000
+	}
+	began := time.Now()
+	for done := 0; done < all && !t.Failed(); {
+		words := append([]string{suite, "rxe0", fmt.Sprintf("operations=%d", slice), fmt.Sprintf("seed=%d", 1+done/slice), "limit=300000"}, options...)
+		conformance(t, g, limitOf(30), append(words, "random operations")...)
+		done += slice
+		t.Logf("%d of %d operations, %.0f a second", done, all, float64(done)/time.Since(began).Seconds())
 	}
 }
 
@@ -180,14 +178,27 @@ func limitOf(minutes int) time.Duration {
 	return time.Duration(minutes) * time.Minute
 }
 
-// TestSanitized runs the suite under the address sanitizer.
+// TestSanitized runs the whole suite under the sanitizers, on two processors.
 func TestSanitized(t *testing.T) {
 	if !*long {
 		return // asked for by make test-vm
 	}
-	suite := compileSuite(t, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+	suite := compileSuite(t, sanitizing...)
 	g := Boot(t, Options{})
 	conformance(t, g, 10*time.Minute, suite, "rxe0", "operations=500", "queue_pairs=100", "limit=300000")
+}
+
+// TestThreads: threads that share a context, under the thread sanitizer. The suite has
+// one thread in each process over verbs, so that there would be nothing to see.
+func TestThreads(t *testing.T) {
+	if !*long {
+		return // asked for by make test-vm
+	}
+	program := compile(t, "verbs", "test/vm/programs/verbs.c", "-O1", "-fsanitize=thread")
+	g := Boot(t, Options{})
+	if out := g.Run(t, limitOf(10), program, "threads"); out.Status != 0 || len(out.Stderr) != 0 {
+		t.Errorf("status %d\n%s", out.Status, out.Stderr)
+	}
 }
 
 // untilDown runs a command until it has sent packets enough, and takes its link
@@ -201,8 +212,7 @@ wait $command; status=$?; ip link set eth0 up; exit $status`
 
 // linkDown: traffic between two guests, one of which loses its link. Both sides
 // end, and say what happened.
-func linkDown(t *testing.T, guests [2]*Guest) {
-	tool := compile(t, "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
+func linkDown(t *testing.T, guests [2]*Guest, tool string) {
 	args := []string{tool, "bandwidth", "--device", "rxe0", "--size", "64K", "--iterations", "1000000", "--listen", "10.78.0.1:7100"}
 	if err := guests[0].Start(5*time.Minute, append([]string{"sh", "-c", untilDown, "sh"}, args...)...); err != nil {
 		t.Fatal(err)
@@ -275,14 +285,17 @@ func between(t *testing.T, guests [2]*Guest, suite, wire string, args ...string)
 	}
 }
 
-// TestPair: the suite between two guests, also where they have IPv6 only; in the
-// long run, a link that goes down, which TestVerbs has in one guest.
+// TestPair: the suite between two guests, also where they have IPv6 only, and
+// messages over two rails from one kernel to the other; in the long run, a link that
+// goes down, which TestVerbs has in one guest.
 func TestPair(t *testing.T) {
 	suite := compileSuite(t, "-O2")
+	tool := compileBeside(t, "gcc", "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
 	guests := BootPair(t, Options{CPUs: 1, MiB: 512})
 	between(t, guests, suite, "10.78.0.1:7000", "operations=300", "queue_pairs=100")
+	t.Run("stripes", func(t *testing.T) { stripes(t, tool(t), guests[:]...) })
 	if *long {
-		t.Run("link down", func(t *testing.T) { linkDown(t, guests) })
+		t.Run("link down", func(t *testing.T) { linkDown(t, guests, tool(t)) })
 	}
 	t.Run("IPv6", func(t *testing.T) { ipv6(t, guests, suite) }) // the last: IPv4 does not come back
 }

@@ -1,8 +1,10 @@
 /* verbs.c NAME: what only the verbs provider has, on Soft-RoCE: how devices are
  * listed, what is said where a right or a limit is missing, events of ports, two
- * rails at once, a peer with a smaller MTU and a link that goes down under
- * traffic. Root, in a guest with rxe0 and rxe1. */
+ * rails at once, a peer with a smaller MTU, a link that goes down under traffic and
+ * several threads of one context. Root, in a guest with rxe0 and rxe1. */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +36,7 @@ static void say(void *user, const char *text)
     sayings++;
 }
 
-static const struct mt_fabric_options options = {.engine_cpu = -1, .say = say};
+static struct mt_fabric_options options = {.engine_cpu = -1, .say = say};
 
 static struct mt_fabric_device device(const char *name)
 {
@@ -372,6 +374,91 @@ static void cut(void)
     end_close(&e);
 }
 
+/* ---- threads ---- */
+
+enum { THREADS = 3, EACH = 300 };
+
+static struct end shared;
+static struct mt_fabric_qp *shared_qps[2];
+static struct mt_fabric_mr *shared_mr;
+static unsigned completed;
+
+/* A WRITE over the queue pair of all; false: its queue is full. */
+static bool write_word(void)
+{
+    struct mt_fabric_piece p = {shared_mr->address, 8, shared_mr->lkey};
+    const struct mt_fabric_send write = {
+        .opcode = MT_FABRIC_WRITE,
+        .flags = MT_FABRIC_SIGNALED,
+        .piece_count = 1,
+        .pieces = &p,
+        .remote_address = (uintptr_t)shared_mr->address + 8,
+        .rkey = shared_mr->rkey};
+    enum mt_status status = mt_fabric_post_send(shared_qps[0], &write);
+    CHECK(status == MT_OK || status == MT_EAGAIN);
+    return status == MT_OK;
+}
+
+static void take_all(void)
+{
+    struct mt_fabric_completion c[4];
+    uint32_t n = mt_fabric_poll(shared.cq, c, 4);
+    for (uint32_t i = 0; i < n; i++) {
+        CHECK(c[i].status == MT_OK);
+    }
+    __atomic_add_fetch(&completed, n, __ATOMIC_RELAXED);
+}
+
+/* Posts and polls what all threads do, beside memory and queue pairs of its own. */
+static void *post_all(void *nothing)
+{
+    for (unsigned done = 0; done < EACH;) {
+        if (!write_word()) {
+            take_all();
+            sched_yield();
+            continue;
+        }
+        if (++done % 50 == 0) {
+            struct end own = shared;
+            struct mt_fabric_qp *qps[2] = {NULL, NULL};
+            struct mt_fabric_mr *mr;
+            CHECK(mt_fabric_mr_allocate(own.pd, 4096, 0, &mr) == MT_OK);
+            join(&own, qps);
+            CHECK(mt_fabric_qp_destroy(qps[0]) == MT_OK);
+            CHECK(mt_fabric_qp_destroy(qps[1]) == MT_OK);
+            CHECK(mt_fabric_mr_destroy(mr) == MT_OK);
+        }
+    }
+    return nothing;
+}
+
+static void threads(void)
+{
+    pthread_t posters[THREADS];
+    time_t until = time(NULL) + 300;
+    options.threads = true;
+    shared = end_opened("rxe0");
+    join(&shared, shared_qps);
+    CHECK(mt_fabric_mr_allocate(shared.pd, 4096,
+                                MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
+                                &shared_mr) == MT_OK);
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_create(&posters[i], NULL, post_all, NULL) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_join(posters[i], NULL) == 0);
+    }
+    while (completed < THREADS * EACH) {
+        take_all();
+        CHECK(time(NULL) < until);
+    }
+    CHECK(completed == THREADS * EACH);
+    CHECK(mt_fabric_mr_destroy(shared_mr) == MT_OK);
+    CHECK(mt_fabric_qp_destroy(shared_qps[1]) == MT_OK);
+    shared.qp = shared_qps[0];
+    end_close(&shared);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -380,13 +467,14 @@ int main(int argc, char **argv)
     } tests[] = {{"devices", devices}, {"permission", permission},
                  {"limit", limit},     {"port", port},
                  {"rails", rails},     {"mtu", mtu},
-                 {"cut", cut}};
+                 {"cut", cut},         {"threads", threads}};
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc == 2 && strcmp(argv[1], tests[i].name) == 0) {
             tests[i].run();
             return 0;
         }
     }
-    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails|mtu|cut\n");
+    fprintf(stderr, "usage: verbs devices|permission|limit|port|rails|mtu|cut|"
+                    "threads\n");
     return 2;
 }
