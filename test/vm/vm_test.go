@@ -153,9 +153,9 @@ func TestVerbs(t *testing.T) {
 const rough = "faults=../fabric/testdata/rough.fault"
 
 // randomOperations makes operations against the model, in runs that each have a
-// seed of their own. An emulated guest makes about 1,000 of them a second.
+// seed of their own. An emulated guest makes 1,000 to 2,000 of them a second.
 func randomOperations(t *testing.T, g *Guest, suite string, options ...string) {
-	all, slice := 3000, 3000
+	all, slice := 5000, 5000
 	switch {
 	case *long && g.KVM:
 		all, slice = 10_000_000, 250_000
