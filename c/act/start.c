@@ -143,14 +143,17 @@ static enum mt_status exchange(void *user, const void *mine, size_t bytes,
                : MT_EIO;
 }
 
-/* Before it runs, the first line is kept: it is why it does not, if it does not. */
+/* Before it runs, lines are kept: they are why it does not, if it does not. */
 static void say(void *user, const char *text)
 {
+    char *reason = mt_act.host->reason;
+    size_t used = strlen(reason);
     (void)user;
     if (mt_act.engine != NULL) {
         mt_act.host->say(false, text);
-    } else if (mt_act.host->reason[0] == '\0') {
-        snprintf(mt_act.host->reason, MT_ACT_REASON, "%s", text);
+    } else {
+        snprintf(reason + used, MT_ACT_REASON - used, "%s%s",
+                 used > 0 ? "; " : "", text);
     }
 }
 

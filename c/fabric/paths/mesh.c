@@ -23,10 +23,11 @@ static uint32_t mt_transports(const struct mt_mesh_options *o)
            (o->ud.send_depth > 0 ? (uint32_t)MT_FABRIC_UD : 0);
 }
 
-/* Whether rank i may take part; says why not. */
+/* Whether rank i may take part; says why not, but of what a rank could not make,
+ * which that rank says itself: it knows more. */
 static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
                                      const struct mt_mesh_hello *theirs,
-                                     uint32_t i,
+                                     uint32_t i, uint32_t rank,
                                      const struct mt_mesh_options *o)
 {
     if (memcmp(theirs->magic, mt_magic, sizeof(mt_magic)) != 0) {
@@ -44,8 +45,10 @@ static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
         return MT_EVERSION;
     }
     if (theirs->status != MT_OK) {
-        mt_path_say(o->say, o->say_user, "rank %u cannot take part: %s", i,
-                    mt_status_text((enum mt_status)theirs->status));
+        if (i == rank) {
+            mt_path_say(o->say, o->say_user, "cannot take part: %s",
+                        mt_status_text((enum mt_status)theirs->status));
+        }
         return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
                                             : MT_EINVAL;
     }
@@ -76,7 +79,7 @@ static enum mt_status mt_meet(const struct mt_mesh *mesh,
     enum mt_status verdict =
         wireup->exchange(wireup->user, &mine, sizeof(mine), all);
     for (uint32_t i = 0; i < wireup->size && verdict == MT_OK; i++) {
-        verdict = mt_hello_check(&mine, &all[i], i, o);
+        verdict = mt_hello_check(&mine, &all[i], i, wireup->rank, o);
     }
     free(all);
     return verdict;
