@@ -301,7 +301,13 @@ static void killed_watched(struct side *s, bool sleeps)
     while (c.id != 1) {
         CHECK(now_ms() - began < s->setting->limit_ms);
         if (mt_fabric_poll(s->receive_cq, &c, 1) == 1 ||
-            mt_fabric_poll(s->send_cq, &c, 1) == 1 || !sleeps) {
+            mt_fabric_poll(s->send_cq, &c, 1) == 1) {
+            if (c.id == 2 && c.status == MT_OK && death_ms(s) == 0) {
+                OK(mt_fabric_post_send(s->qp, &work)); /* there is no receive */
+            }
+            continue;
+        }
+        if (!sleeps) {
             continue;
         }
         if (armed) {
