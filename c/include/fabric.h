@@ -367,7 +367,8 @@ enum mt_fabric_flag {
     MT_FABRIC_SIGNALED = 1,  /* completes on its own; others when a later one of
                               * the queue does, or fails */
     MT_FABRIC_INLINE = 2,    /* the pieces may change when post returns */
-    MT_FABRIC_FENCE = 4,     /* not before the READs posted earlier are done */
+    MT_FABRIC_FENCE = 4,     /* not before the READs posted earlier are done; for
+                              * a READ it may only be answered after those */
     MT_FABRIC_SOLICITED = 8, /* SEND, WRITE_WITH_IMM */
     MT_FABRIC_MORE = 16,     /* a hint: another follows at once on the queue pair,
                               * and a device that pays for each time that it is

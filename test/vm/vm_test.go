@@ -18,6 +18,8 @@ import (
 
 var long = flag.Bool("long", false, "a million random operations, all faults, the whole suite sanitized, and all jobs in act mode")
 
+var operations = flag.Int("operations", 0, "random operations, with faults and without; 0: 5,000, in a long run 500,000, and with kvm ten million")
+
 // suiteSources are those of the conformance suite of c/fabric.
 const suiteSources = "test/fabric/programs/*.c"
 
@@ -153,15 +155,19 @@ func TestVerbs(t *testing.T) {
 const rough = "faults=../fabric/testdata/rough.fault"
 
 // randomOperations makes operations against the model, in runs that each have a
-// seed of their own. An emulated guest makes 1,000 to 2,000 of them a second.
+// seed of their own. An emulated guest makes 1,000 to 5,000 of them a second.
 func randomOperations(t *testing.T, g *Guest, suite string, options ...string) {
-	all, slice := 5000, 5000
+	all := *operations
 	switch {
+	case all != 0:
 	case *long && g.KVM:
-		all, slice = 10_000_000, 250_000
+		all = 10_000_000
 	case *long:
-		all, slice = 500_000, 50_000
+		all = 500_000
+	default:
+		all = 5000
 	}
+	slice := min(all, 50_000)
 	began := time.Now()
 	for done := 0; done < all && !t.Failed(); {
 		words := append([]string{suite, "rxe0", fmt.Sprintf("operations=%d", slice), fmt.Sprintf("seed=%d", 1+done/slice), "limit=300000"}, options...)

@@ -47,8 +47,14 @@ static enum mt_status mt_post_status(int error)
 
 /* ---- sends ---- */
 
-static unsigned mt_send_flags(uint32_t flags)
+/* A READ goes without FENCE: it is answered after those before it anyway (InfiniBand
+ * 1.5, 10.8.3.3). Soft-RoCE counts a READ that it has to repeat among those that it
+ * waits for, and would never send it again (Linux 6.1; docs/design/0008). */
+static unsigned mt_send_flags(const struct mt_fabric_send *work)
 {
+    uint32_t flags = work->opcode == MT_FABRIC_READ
+                         ? work->flags & ~(uint32_t)MT_FABRIC_FENCE
+                         : work->flags;
     return ((flags & MT_FABRIC_SIGNALED) != 0 ? IBV_SEND_SIGNALED : 0) |
            ((flags & MT_FABRIC_INLINE) != 0 ? IBV_SEND_INLINE : 0) |
            ((flags & MT_FABRIC_FENCE) != 0 ? IBV_SEND_FENCE : 0) |
@@ -117,7 +123,7 @@ static enum mt_status mt_verbs_post_send(struct mt_fabric_qp *base,
     wr.sg_list = sges;
     wr.num_sge = (int)mt_sges(sges, work->pieces, work->piece_count);
     wr.opcode = mt_opcode(work->opcode);
-    wr.send_flags = mt_send_flags(work->flags);
+    wr.send_flags = mt_send_flags(work);
     wr.imm_data = htonl(work->immediate);
     if (mt_unlikely(!mt_send_target(qp, work, &wr))) {
         return MT_EINVAL;

@@ -304,6 +304,51 @@ static void read_past_send(struct side *s)
     side_close(s);
 }
 
+/* READs with FENCE that have to be repeated, since the SEND before them was: those
+ * that Soft-RoCE has sent once are among what it would have them wait for. */
+static void fenced_again(struct side *s)
+{
+    enum { TURNS = 20, READS = 3, SIZE = 4000 };
+    side_open(s, false);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, SIZE);
+    struct mt_fabric_mr *to = registered(s, READS * SIZE);
+    struct remote there = remote_of(s, mr);
+    fill(mr->address, SIZE, 3 + (uint64_t)s->rank);
+    for (uint64_t turn = 0; turn < TURNS; turn++) {
+        memset(to->address, 0, READS * SIZE);
+        meet(s);
+        if (s->rank == 0) {
+            struct mt_fabric_piece p = piece(mr, 0, SIZE);
+            struct mt_fabric_send work =
+                work_of(MT_FABRIC_SEND, READS, &p, there, 0);
+            post(s, s->qp, &work);
+            for (uint64_t i = 0; i < READS; i++) {
+                p = piece(to, i * SIZE, SIZE);
+                work = work_of(MT_FABRIC_READ, i, &p, there, 0);
+                work.flags |= MT_FABRIC_FENCE;
+                post(s, s->qp, &work);
+            }
+        }
+        meet(s);
+        if (s->rank == 0) {
+            EQ(next_ok(s, s->send_cq).id, READS);
+            for (uint64_t i = 0; i < READS; i++) {
+                EQ(next_ok(s, s->send_cq).id, i);
+                CHECK(filled((char *)to->address + i * SIZE, SIZE, 4));
+            }
+        } else {
+            post_receive(s, s->qp, turn, piece(to, 0, SIZE));
+            EQ(next_ok(s, s->receive_cq).id, turn);
+            CHECK(filled(to->address, SIZE, 3));
+        }
+    }
+    meet(s); /* all was read */
+    release(mr);
+    release(to);
+    side_close(s);
+}
+
 static const char *needs_read_and_waiting(const struct mt_fabric_caps *caps)
 {
     return caps->waits_for_receive ? needs_read(caps)
@@ -318,5 +363,6 @@ const struct test tests_onesided[] = {
     {"read", reads, needs_read},
     {"fence", fence, needs_read},
     {"read past a waiting send", read_past_send, needs_read_and_waiting},
+    {"fenced reads repeated", fenced_again, needs_read_and_waiting},
     {NULL, NULL, NULL},
 };
