@@ -70,7 +70,7 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test modules bench-overhead bench-fabric bench-regcache bench-report \
-	bench-top bench-agent bench-memmon bench-act conformance realapps findings \
+	bench-top bench-agent bench-memmon bench-act conformance conformance-act realapps findings \
 	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long \
 	test-act-long
 
@@ -84,6 +84,7 @@ help:
 	@echo 'make generate        write the generated files from spec/'
 	@echo 'make pass-table      run the pass table and write docs/pass-table.md'
 	@echo 'make conformance     the MPICH test suite on both MPIs (an hour)'
+	@echo 'make conformance-act the same in act mode, also between two hosts'
 	@echo 'make realapps        programs of Debian, native against preloaded'
 	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
@@ -241,6 +242,11 @@ pass-table: deps-test build
 
 conformance: deps-test build
 	$(GO) run ./test/conformance
+
+# In act mode: on this machine, and with the ranks on two hosts.
+conformance-act: deps-test build
+	$(GO) run ./test/conformance --act
+	$(GO) run ./test/conformance --act --hosts 2 --mpi openmpi
 
 realapps: deps-test build
 	$(GO) run ./test/realapps

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -20,7 +21,9 @@ type gate struct {
 	mpi          mpijob.MPI
 	build        string        // built suite
 	preload      []string      // libraries of the ranks; the shim is the first one
+	shim         string        // the library under test
 	shimmed      bool          // the shim is among them, or brought by act
+	hosts        *hosts.Hosts  // that the ranks are dealt out to; nil: they stay here
 	act          []string      // mpitrace run --act, up to where the result goes; empty: no act mode
 	reporter     string        // mpitrace command that must read each result; empty: not checked
 	scratch      string        // for results; emptied after each test
@@ -65,6 +68,14 @@ func (g *gate) passesAlways(t suiteTest) error {
 	return g.once(t)
 }
 
+// native is the gate without the shim.
+func (g *gate) native() *gate {
+	n := *g
+	n.shimmed, n.act, n.reporter = false, nil, ""
+	n.preload = slices.DeleteFunc(slices.Clone(g.preload), func(path string) bool { return path == g.shim })
+	return &n
+}
+
 // once runs a test and says why it failed.
 func (g *gate) once(t suiteTest) error {
 	dir := filepath.Join(g.build, t.Dir)
@@ -88,10 +99,15 @@ func (g *gate) once(t suiteTest) error {
 	if err := os.MkdirAll(filepath.Join(g.scratch, "segments"), 0o700); err != nil {
 		return fmt.Errorf("make the segment folder: %w", err)
 	}
-	out, err := mpijob.Run(mpijob.Job{
+	job := mpijob.Job{
 		MPI: g.mpi, Ranks: t.Ranks, Argv: append([]string{"./" + t.Prog}, t.Args...),
 		Dir: dir, Preload: g.preload, Env: env, Before: before, Timeout: g.timeout,
-	})
+	}
+	if g.hosts != nil {
+		perHost := (t.Ranks + len(g.hosts.Names) - 1) / len(g.hosts.Names)
+		job.Before, job.Across = g.hosts.OnIn(0, dir, before...), g.hosts.Launcher(g.mpi, perHost)
+	}
+	out, err := mpijob.Run(job)
 	if err != nil {
 		return err
 	}

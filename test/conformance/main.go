@@ -4,13 +4,15 @@
 //	go run ./test/conformance                  everything on the native pass lists
 //	go run ./test/conformance --subset         the part named in subset.txt
 //	go run ./test/conformance --act            the same in act mode
+//	go run ./test/conformance --act --hosts 2  and with the ranks on two hosts (Open MPI)
 //	go run ./test/conformance --native         writes the pass lists anew, without the shim
 //	go run ./test/conformance --run '^pt2pt/'  part of it; with --native of the lists, too
 //
 // The suite comes from Debian's source package and is kept, built, in
 // $MPITRACE_CACHE/conformance (default ~/.cache/mpitrace/conformance).
 // A test passes when it prints "No Errors" and ends with status 0; one that
-// fails is run a second time, and counts as failed only then. The shim may
+// fails is run a second time, and counts as failed only then; between hosts only
+// if it passes there without the shim, since the pass lists are of one host. The shim may
 // not complain on stderr; with --check-results each result must be readable.
 package main
 
@@ -27,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -41,6 +44,7 @@ type options struct {
 	subset, native, check bool
 	act                   bool
 	policy                string
+	hosts                 int
 	buildOnly, verbose    bool
 	shim, reporter        string
 	only                  *regexp.Regexp
@@ -83,6 +87,7 @@ func parseFlags() (options, error) {
 	flag.BoolVar(&opt.native, "native", false, "run without the shim and write the pass lists")
 	flag.BoolVar(&opt.act, "act", false, "run in act mode (mpitrace run --act); with --native refused")
 	flag.StringVar(&opt.policy, "policy", "auto", "of act mode, as for mpitrace run --act")
+	flag.IntVar(&opt.hosts, "hosts", 1, "how many hosts the ranks are dealt out to: network namespaces, as root")
 	flag.BoolVar(&opt.check, "check-results", false, "also read each result with mpitrace report --json")
 	flag.BoolVar(&opt.buildOnly, "build-only", false, "fetch and build, run nothing")
 	flag.BoolVar(&opt.verbose, "v", false, "name each test as it ends")
@@ -103,10 +108,27 @@ func parseFlags() (options, error) {
 	if opt.act && opt.native {
 		return opt, fmt.Errorf("--act and --native exclude each other")
 	}
+	if err := opt.checkHosts(); err != nil {
+		return opt, err
+	}
 	if opt.only, err = regexp.Compile(*only); err != nil {
 		return opt, fmt.Errorf("--run: %w", err)
 	}
 	return opt, opt.complete()
+}
+
+// checkHosts: between hosts without a fast network MPICH's own MPI_Finalize hangs now
+// and then, which is no gate for anything (test/launch).
+func (opt *options) checkHosts() error {
+	switch {
+	case opt.hosts < 1 || opt.hosts > 8:
+		return fmt.Errorf("--hosts %d: 1 to 8", opt.hosts)
+	case opt.hosts > 1 && opt.native:
+		return fmt.Errorf("--hosts and --native exclude each other: the pass lists are of one host")
+	case opt.hosts > 1 && (len(opt.mpis) != 1 || opt.mpis[0].Name != "openmpi"):
+		return fmt.Errorf("--hosts wants --mpi openmpi: MPICH hangs in its MPI_Finalize between hosts without a fast network")
+	}
+	return nil
 }
 
 // complete fills in paths and checks what must be there before the long part.
@@ -186,12 +208,23 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 		return 0, 0, err
 	}
 	defer os.RemoveAll(g.scratch)
-	names := g.runAll(opt, tests)
-	fmt.Printf("%s: %d passed, %d failed\n", mpi.Name, len(names), len(tests)-len(names))
+	if opt.hosts > 1 {
+		files, failed := os.MkdirTemp("", "mpitrace-hosts-")
+		if failed != nil {
+			return 0, 0, failed
+		}
+		defer os.RemoveAll(files)
+		if g.hosts, err = hosts.Make(files, opt.hosts); err != nil {
+			return 0, 0, err
+		}
+		defer func() { err = errors.Join(err, g.hosts.Close()) }()
+	}
+	names, failures := g.runAll(opt, tests)
+	fmt.Printf("%s: %d passed, %d failed\n", mpi.Name, len(names), failures)
 	if opt.native && !opt.subset {
 		err = opt.mergePassList(mpi, build, source, tests, names)
 	}
-	return len(names), len(tests) - len(names), err
+	return len(names), failures, err
 }
 
 // foldersOf names the folders that hold the tests, in the suite's order.
@@ -208,7 +241,7 @@ func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{mpi: mpi, build: build, preload: preload, timeout: opt.timeout}
+	g := &gate{mpi: mpi, build: build, shim: opt.shim, preload: preload, timeout: opt.timeout}
 	switch {
 	case opt.act:
 		g.shimmed = true
@@ -221,16 +254,16 @@ func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
 		g.reporter = opt.reporter
 	}
 	base := "/dev/shm"
-	if _, err := os.Stat(base); err != nil {
+	if _, err := os.Stat(base); err != nil || opt.hosts > 1 { // each host has a /dev/shm of its own
 		base = os.TempDir()
 	}
 	g.scratch, err = os.MkdirTemp(base, "mpitrace-conformance-")
 	return g, err
 }
 
-// runAll runs the tests and returns the names of those that passed.
-func (g *gate) runAll(opt options, tests []suiteTest) []string {
-	var passed []string
+// runAll runs the tests and returns the names of those that passed, and how many
+// failed.
+func (g *gate) runAll(opt options, tests []suiteTest) (passed []string, failed int) {
 	run := g.twice
 	if opt.native {
 		run = g.passesAlways
@@ -238,16 +271,20 @@ func (g *gate) runAll(opt options, tests []suiteTest) []string {
 	for i, t := range tests {
 		start := time.Now()
 		err := run(t)
-		if err == nil {
+		switch {
+		case err == nil:
 			passed = append(passed, t.Name)
-		} else {
+		case g.hosts != nil && g.native().passesAlways(t) != nil:
+			fmt.Printf("left out: %s: %s fails between hosts without the shim, too\n", g.mpi.Name, t.Name)
+		default:
+			failed++
 			fmt.Printf("FAIL %s: %s: %v\n", g.mpi.Name, t.Name, err)
 		}
 		if opt.verbose {
 			fmt.Printf("%4d/%d %6.2fs %s %s\n", i+1, len(tests), time.Since(start).Seconds(), g.mpi.Name, t.Name)
 		}
 	}
-	return passed
+	return passed, failed
 }
 
 // chooseTests reads the suite's lists and keeps what is to be run: for the

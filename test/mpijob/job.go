@@ -24,6 +24,7 @@ type Job struct {
 	Env     []string // further KEY=VALUE for the ranks
 	Stdin   []byte   // for rank 0
 	Before  []string // command that is given the launcher's, as mpitrace run -- is
+	Across  []string // the launcher and its words that say on which hosts; none: on this machine
 	Timeout time.Duration
 
 	// Dedicated says that there is a processor for each rank, so that waiting
@@ -37,10 +38,9 @@ func (job Job) Command() []string {
 	if len(job.Preload) > 0 {
 		env = append(slices.Clone(env), "LD_PRELOAD="+strings.Join(job.Preload, ":"))
 	}
-	argv := append(slices.Clone(job.Before), job.MPI.Launcher)
+	argv := slices.Concat(job.Before, job.launcher())
 	switch job.MPI.Name {
 	case "openmpi":
-		argv = append(argv, "--bind-to", "none")
 		if !job.Dedicated {
 			argv = append(argv, "--oversubscribe", "--mca", "mpi_yield_when_idle", "1")
 		}
@@ -55,6 +55,16 @@ func (job Job) Command() []string {
 	}
 	argv = append(argv, "-n", strconv.Itoa(job.Ranks))
 	return append(argv, job.Argv...)
+}
+
+func (job Job) launcher() []string {
+	switch {
+	case job.Across != nil:
+		return job.Across
+	case job.MPI.Name == "openmpi":
+		return []string{job.MPI.Launcher, "--bind-to", "none"}
+	}
+	return []string{job.MPI.Launcher}
 }
 
 // Environ is this process's environment and more, as a launcher needs it. It

@@ -9,6 +9,25 @@ import (
 	"time"
 )
 
+// TestAcross: the words that say on which hosts take the place of the launcher, behind
+// what is given it and before what is said to the ranks.
+func TestAcross(t *testing.T) {
+	for _, m := range All {
+		job := Job{MPI: m, Ranks: 4, Argv: []string{"./program", "7"}, Env: []string{"A=b"}, Before: []string{"mpitrace", "run", "--"}}
+		here := strings.Join(job.Command(), " ")
+		job.Across = []string{"launcher", "-hosts", "one,two"}
+		there := strings.Join(job.Command(), " ")
+		if !strings.HasPrefix(here, "mpitrace run -- "+m.Launcher+" ") || !strings.HasPrefix(there, "mpitrace run -- launcher -hosts one,two ") {
+			t.Errorf("%s: %q and %q", m.Name, here, there)
+		}
+		for _, line := range []string{here, there} {
+			if !strings.Contains(line, " A") || !strings.HasSuffix(line, " -n 4 ./program 7") {
+				t.Errorf("%s: %q", m.Name, line)
+			}
+		}
+	}
+}
+
 // TestTelling: a command that prints has its time anew, and none when it is
 // silent.
 func TestTelling(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-var long = flag.Bool("long", false, "a million random operations, all faults, the whole suite sanitized, and all jobs in act mode")
+var long = flag.Bool("long", false, "ten million random operations, all faults, the whole suite sanitized, and all jobs in act mode")
 
-var operations = flag.Int("operations", 0, "random operations, with faults and without; 0: 5,000, in a long run 500,000, and with kvm ten million")
+var operations = flag.Int("operations", 0, "random operations, with faults and without; 0: 5,000, in a long run five million, and with kvm ten")
 
 // suiteSources are those of the conformance suite of c/fabric.
 const suiteSources = "test/fabric/programs/*.c"
@@ -163,7 +163,7 @@ func randomOperations(t *testing.T, g *Guest, suite string, options ...string) {
 	case *long && g.KVM:
 		all = 10_000_000
 	case *long:
-		all = 500_000
+		all = 5_000_000
 	default:
 		all = 5000
 	}
