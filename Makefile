@@ -281,7 +281,7 @@ test-arm64:
 # make test has less of the same: some faults, tests under the sanitizers and jobs, and
 # fewer random operations.
 test-vm: deps-test build
-	$(GO) test ./test/vm -count=1 -timeout 4h -v -args -long
+	$(GO) test ./test/vm -count=1 -timeout 6h -v -args -long
 
 # Ten million random operations for each software device, every sanitizer with
 # every engine, and a peer killed behind each instruction over shared memory.
