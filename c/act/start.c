@@ -220,13 +220,29 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
     return mt_engine_open(&options, &mt_act.engine);
 }
 
+/* A duplicate by MPI_Comm_create_group, which agrees by messages with a tag of their
+ * own. MPI_Comm_dup of Open MPI takes tags that nonblocking collectives of the
+ * original would have had, and those meet other tags of its own: -50 and -51 in
+ * MPI_Dist_graph_create (4.1.4), which then waits forever. So the program's
+ * communicators have the tags that they would have without us. */
+static bool duplicate(MT_Comm original, MT_Comm *made)
+{
+    MT_Group group;
+    if (MT_PMPI(Comm_group)(original, &group) != MT_SUCCESS) {
+        return false;
+    }
+    int rc = MT_PMPI(Comm_create_group)(original, group, 1, made);
+    MT_PMPI(Group_free)(&group);
+    return rc == MT_SUCCESS;
+}
+
 /* Private communicators, whose errors are ours to see, and the receive by which
  * the library is driven. */
 static bool open_private(void)
 {
     int *limit = NULL, found = 0;
-    if (MT_PMPI(Comm_dup)(MT_COMM_WORLD, &mt_act.world) != MT_SUCCESS ||
-        MT_PMPI(Comm_dup)(MT_COMM_SELF, &mt_act.self) != MT_SUCCESS) {
+    if (!duplicate(MT_COMM_WORLD, &mt_act.world) ||
+        !duplicate(MT_COMM_SELF, &mt_act.self)) {
         return false;
     }
     MT_PMPI(Comm_set_errhandler)(mt_act.world, MT_ERRORS_RETURN);
@@ -399,6 +415,7 @@ static bool library_known(void)
 {
     return mt_act.native[MPITRACE_CALL_Request_get_status_all] == NULL &&
            mt_act.native[MPITRACE_CALL_Mprobe] != NULL &&
+           mt_act.native[MPITRACE_CALL_Comm_create_group] != NULL &&
            mt_act.native[MPITRACE_CALL_Ibarrier] != NULL;
 }
 
@@ -458,7 +475,7 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
         return MT_ENOTSUP;
     }
     if (!open_private()) {
-        say(NULL, "MPI_Comm_dup failed");
+        say(NULL, "MPI_Comm_create_group failed");
         return MT_EIO;
     }
     struct mt_act_policy policy;

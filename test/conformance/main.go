@@ -220,7 +220,7 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 		defer func() { err = errors.Join(err, g.hosts.Close()) }()
 	}
 	names, failures := g.runAll(opt, tests)
-	fmt.Printf("%s: %d passed, %d failed\n", mpi.Name, len(names), failures)
+	fmt.Printf("%s: %d passed, %d of them the second time, %d failed\n", mpi.Name, len(names), g.repeated, failures)
 	if opt.native && !opt.subset {
 		err = opt.mergePassList(mpi, build, source, tests, names)
 	}
