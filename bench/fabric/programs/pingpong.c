@@ -75,6 +75,18 @@ static double window(char *out, char *in, int bytes, int rank)
     return best;
 }
 
+/* Memory that was never written is one page of zeros, which is faster to read than
+ * any that holds data. */
+static char *filled(int bytes)
+{
+    char *memory = malloc((size_t)bytes);
+    if (memory == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    memset(memory, 0x5a, (size_t)bytes);
+    return memory;
+}
+
 int main(int argc, char **argv)
 {
     int rank;
@@ -89,7 +101,7 @@ int main(int argc, char **argv)
         if (bytes < 8) {
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
-        char *out = calloc(1, (size_t)bytes), *in = calloc(1, (size_t)bytes);
+        char *out = filled(bytes), *in = filled(bytes);
         long count = 400000000 / (bytes + 2000) / BATCHES + 1;
         double us[BATCHES];
         batch(out, in, bytes, count, rank);
