@@ -70,7 +70,7 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 
 .PHONY: all build command demo test check c-test generate clean help \
 	deps-build deps-demo deps-test modules bench-overhead bench-fabric bench-regcache bench-report \
-	bench-top bench-agent bench-memmon bench-act conformance conformance-act realapps findings \
+	bench-top bench-agent bench-memmon bench-act conformance conformance-act realapps realapps-act findings \
 	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long \
 	test-act-long
 
@@ -86,6 +86,7 @@ help:
 	@echo 'make conformance     the MPICH test suite on both MPIs (an hour)'
 	@echo 'make conformance-act the same in act mode, also between two hosts'
 	@echo 'make realapps        programs of Debian, native against preloaded'
+	@echo 'make realapps-act    the same in act mode'
 	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
@@ -250,6 +251,8 @@ conformance-act: deps-test build
 
 realapps: deps-test build
 	$(GO) run ./test/realapps
+realapps-act: deps-test build
+	$(GO) run ./test/realapps --act
 findings: deps-test build
 	$(GO) run ./test/realapps --findings
 

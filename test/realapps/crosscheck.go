@@ -15,6 +15,17 @@ type jobReport struct {
 		State string
 	}
 	Ranks []rankReport
+	Act   *struct {
+		Verdicts []struct {
+			Act    bool
+			Reason string
+		}
+		Ranks    int
+		Messages uint64
+		Counts   struct {
+			Malformed uint64 `json:"malformed_messages"`
+		}
+	}
 }
 
 type rankReport struct {
@@ -52,7 +63,10 @@ func readReport(mpitrace, result string) (jobReport, error) {
 }
 
 // traffic counts one direction between two ranks, or all of them.
-type traffic struct{ messages, bytes uint64 }
+type traffic struct {
+	messages, bytes uint64
+	carried         uint64 // of these, in act mode, messages that the runtime carried
+}
 
 func (t *traffic) add(messages, bytes uint64) {
 	t.messages += messages
@@ -77,8 +91,8 @@ func crossCheck(report jobReport, ranks int, calls map[string]uint64) (traffic, 
 		excused += r.Requests.Freed + r.Requests.Cancelled + r.Requests.Dropped
 		for _, p := range r.Peers {
 			out, in := pair{r.World, r.Rank, p.Rank}, pair{r.World, p.Rank, r.Rank}
-			sent[out] = traffic{sent[out].messages + p.SentMessages, sent[out].bytes + p.SentBytes}
-			received[in] = traffic{received[in].messages + p.ReceivedMessages, received[in].bytes + p.ReceivedBytes}
+			sent[out] = traffic{messages: sent[out].messages + p.SentMessages, bytes: sent[out].bytes + p.SentBytes}
+			received[in] = traffic{messages: received[in].messages + p.ReceivedMessages, bytes: received[in].bytes + p.ReceivedBytes}
 			total.add(p.SentMessages, p.SentBytes)
 		}
 		if err := exactCalls(r, calls); err != nil {
@@ -110,6 +124,25 @@ func exactCalls(r rankReport, calls map[string]uint64) error {
 		if got[name] != want {
 			return fmt.Errorf("rank %d called %s %d times, the report says %d", r.Rank, name, want, got[name])
 		}
+	}
+	return nil
+}
+
+// actCheck demands that all ranks acted, and that none met what no peer says.
+func actCheck(report jobReport, ranks int) error {
+	if report.Act == nil || len(report.Act.Verdicts) == 0 {
+		return fmt.Errorf("the report has nothing of act mode")
+	}
+	for _, verdict := range report.Act.Verdicts {
+		if !verdict.Act {
+			return fmt.Errorf("it was only observed: %s", verdict.Reason)
+		}
+	}
+	if report.Act.Ranks != ranks {
+		return fmt.Errorf("of %d ranks %d acted", ranks, report.Act.Ranks)
+	}
+	if n := report.Act.Counts.Malformed; n > 0 {
+		return fmt.Errorf("%d malformed messages", n)
 	}
 	return nil
 }

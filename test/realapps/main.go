@@ -3,6 +3,7 @@
 //
 //	go run ./test/realapps
 //	go run ./test/realapps --run 'lammps|mumps'
+//	go run ./test/realapps --act
 //	go run ./test/realapps --findings
 //
 // The printed numbers must be the same after timings are masked, the exit
@@ -10,6 +11,9 @@
 // each other: what one rank has sent to another is what that one has
 // received. Each program is run once more under test/programs/wrong.c, which
 // spoils data: a comparison that does not notice that is itself a failure.
+//
+// With --act the second run is in act mode, in which messages must have been
+// carried by mpitrace; the comparison is the same, so no data is spoiled.
 //
 // With --findings it runs some of them and the examples under mpitrace run
 // --trace, prints what mpitrace finds, which docs/findings.md confirms by their
@@ -43,6 +47,8 @@ type options struct {
 	only           *regexp.Regexp
 	control        bool
 	findings       bool
+	act            bool
+	policy         string
 	shim, mpitrace string
 	mpis           []mpijob.MPI
 }
@@ -64,6 +70,8 @@ func parseFlags() (options, error) {
 	only := flag.String("run", "", "only programs whose name matches this regular expression")
 	mpis := flag.String("mpi", "openmpi,mpich", "libraries to test, comma separated")
 	flag.BoolVar(&opt.control, "control", true, "also run each program with spoiled data, which must be noticed")
+	flag.BoolVar(&opt.act, "act", false, "in act mode (mpitrace run --act)")
+	flag.StringVar(&opt.policy, "policy", "auto", "of act mode, as for mpitrace run --act")
 	flag.BoolVar(&opt.findings, "findings", false, "print the findings on the programs of docs/findings.md")
 	flag.StringVar(&opt.shim, "shim", "build/libmpishim.so", "library to preload")
 	flag.StringVar(&opt.mpitrace, "mpitrace", "build/mpitrace", "command that reads results")
@@ -117,7 +125,7 @@ func run() (passed, failed int, err error) {
 	}
 	defer b.close()
 	for _, a := range chosen {
-		summary, err := b.judge(a, opt.control)
+		summary, err := b.judge(a, opt.control && !opt.act)
 		if err != nil {
 			failed++
 			fmt.Printf("FAIL %s: %v\n", a, err)
@@ -170,8 +178,12 @@ func newBench(opt options) (*bench, error) {
 		return nil, errors.Join(err, os.RemoveAll(scratch))
 	}
 	b := &bench{
-		shim: opt.shim, mpitrace: opt.mpitrace, scratch: scratch, segments: segments,
+		mpitrace: opt.mpitrace, scratch: scratch, segments: segments,
 		mpi: map[string]mpijob.MPI{}, helpers: map[string][]string{}, wrong: map[string]string{},
+	}
+	b.traced = way{name: "shim", preload: []string{opt.shim}}
+	if opt.act {
+		b.traced = way{name: "act", before: []string{opt.mpitrace, "run", "--act=" + opt.policy, "--shim", opt.shim}}
 	}
 	for _, mpi := range opt.mpis {
 		if err := b.addMPI(mpi); err != nil {
@@ -201,16 +213,16 @@ func (b *bench) addMPI(mpi mpijob.MPI) error {
 	return nil
 }
 
-// judge runs one program natively, with the shim, and with spoiled data.
+// judge runs one program natively, with the shim or in act mode, and with spoiled data.
 func (b *bench) judge(a app, control bool) (summary string, err error) {
-	golden, err := b.run(a, "native", nil, stepLimit)
+	golden, err := b.run(a, way{name: "native"}, stepLimit)
 	if err != nil {
 		return "", err
 	}
 	if golden.problem != nil || len(golden.lines) == 0 && a.check == nil {
 		return "", fmt.Errorf("fails without the shim: %d lines to compare, status %v, %v", len(golden.lines), golden.status, golden.problem)
 	}
-	traced, err := b.run(a, "shim", []string{b.shim}, stepLimit)
+	traced, err := b.run(a, b.traced, stepLimit)
 	if err != nil {
 		return "", err
 	}
@@ -221,8 +233,12 @@ func (b *bench) judge(a app, control bool) (summary string, err error) {
 	if err := errors.Join(problems...); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d lines the same, status %v, %d messages, %d bytes; %.1f s, native %.1f s",
-		len(golden.lines), golden.status, total.messages, total.bytes, traced.elapsed.Seconds(), golden.elapsed.Seconds()), nil
+	carried := ""
+	if b.traced.before != nil {
+		carried = fmt.Sprintf(", %d carried", total.carried)
+	}
+	return fmt.Sprintf("%d lines the same, status %v, %d messages, %d bytes%s; %.1f s, native %.1f s",
+		len(golden.lines), golden.status, total.messages, total.bytes, carried, traced.elapsed.Seconds(), golden.elapsed.Seconds()), nil
 }
 
 // examine compares the run with the shim with the native one and checks the
@@ -237,7 +253,14 @@ func (b *bench) examine(a app, golden, traced trace) (traffic, []error) {
 			t, err = crossCheck(report, a.ranks, a.calls)
 			total.add(t.messages, t.bytes)
 		}
+		if err == nil && b.traced.before != nil {
+			err = actCheck(report, a.ranks)
+			total.carried += report.Act.Messages
+		}
 		problems = append(problems, err)
+	}
+	if b.traced.before != nil && total.carried == 0 {
+		problems = append(problems, fmt.Errorf("no message was carried by mpitrace"))
 	}
 	for _, note := range traced.notes {
 		if !allowedNotes.MatchString(note) {
@@ -254,7 +277,7 @@ var allowedNotes = regexp.MustCompile(`^mpitrace: result in `)
 // another status, or a program that hangs.
 func (b *bench) control(a app, golden trace) error {
 	limit := 5*golden.elapsed + 15*time.Second
-	spoiled, err := b.run(a, "wrong", []string{b.wrong[a.mpi]}, limit)
+	spoiled, err := b.run(a, way{name: "wrong", preload: []string{b.wrong[a.mpi]}}, limit)
 	if err != nil {
 		return err
 	}

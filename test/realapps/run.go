@@ -13,12 +13,20 @@ import (
 
 // bench is what all runs share.
 type bench struct {
-	shim, mpitrace string
-	scratch        string
-	segments       string // where the shim keeps its segments
-	mpi            map[string]mpijob.MPI
-	helpers        map[string][]string // by MPI: preloaded behind everything else
-	wrong          map[string]string   // by MPI: the negative control
+	mpitrace string
+	traced   way // that is compared with the native one
+	scratch  string
+	segments string // where the shim keeps its segments
+	mpi      map[string]mpijob.MPI
+	helpers  map[string][]string // by MPI: preloaded behind everything else
+	wrong    map[string]string   // by MPI: the negative control
+}
+
+// way is how an app is started.
+type way struct {
+	name    string
+	preload []string
+	before  []string // mpitrace run and its options up to where the result goes; none: it starts by its launcher alone
 }
 
 // trace is what one run of an app has left.
@@ -31,9 +39,9 @@ type trace struct {
 	problem error // the app's own check of its files, or a step out of time
 }
 
-// run starts an app in a fresh folder with the given libraries preloaded.
-func (b *bench) run(a app, kind string, preload []string, limit time.Duration) (trace, error) {
-	dir := filepath.Join(b.scratch, kind)
+// run starts an app in a fresh folder.
+func (b *bench) run(a app, w way, limit time.Duration) (trace, error) {
+	dir := filepath.Join(b.scratch, w.name)
 	if err := os.RemoveAll(dir); err != nil {
 		return trace{}, fmt.Errorf("empty %s: %w", dir, err)
 	}
@@ -50,18 +58,23 @@ func (b *bench) run(a app, kind string, preload []string, limit time.Duration) (
 	}
 	var t trace
 	for i, argv := range a.steps {
-		result := filepath.Join(b.scratch, fmt.Sprintf("%s-result-%d", kind, i))
+		result := filepath.Join(b.scratch, fmt.Sprintf("%s-result-%d", w.name, i))
 		for _, stale := range []string{result, b.segments} {
 			if err := os.RemoveAll(stale); err != nil {
 				return trace{}, fmt.Errorf("empty %s: %w", stale, err)
 			}
 		}
-		out, err := mpijob.Run(mpijob.Job{
+		job := mpijob.Job{
 			MPI: b.mpi[a.mpi], Ranks: a.ranks, Argv: argv, Dir: dir, Stdin: stdin, Timeout: limit,
-			Preload: append(append([]string{}, preload...), b.helpers[a.mpi]...),
-			Env: append([]string{"MPITRACE_OUTPUT=" + result, "MPITRACE_SEGMENT_DIR=" + b.segments,
-				"WRONG=send,bcast,allreduce,alltoall,scatterv"}, a.env...),
-		})
+			Preload: append(append([]string{}, w.preload...), b.helpers[a.mpi]...),
+			Env:     append([]string{"WRONG=send,bcast,allreduce,alltoall,scatterv"}, a.env...),
+		}
+		if w.before != nil {
+			job.Before = append(append([]string{}, w.before...), "--segment-dir", b.segments, "--output", result, "--")
+		} else {
+			job.Env = append(job.Env, "MPITRACE_OUTPUT="+result, "MPITRACE_SEGMENT_DIR="+b.segments)
+		}
+		out, err := mpijob.Run(job)
 		if err != nil {
 			return trace{}, err
 		}
