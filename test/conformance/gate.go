@@ -38,7 +38,7 @@ var noErrors = regexp.MustCompile(`(?m)^\s*No [Ee]rrors\s*$`)
 func saysNoErrors(stdout []byte) bool { return noErrors.Match(stdout) }
 
 // allowedNotes are the lines of the shim that a healthy run may bring.
-var allowedNotes = regexp.MustCompile(`^mpitrace: (result in |spawned processes are only observed)`)
+var allowedNotes = regexp.MustCompile(`^mpitrace: (result in |spawned processes are only observed|act mode is off, .* \(sessions are only observed\)$)`)
 
 // foreignNotes returns the lines in which the shim complains.
 func foreignNotes(stderr []byte) []string {

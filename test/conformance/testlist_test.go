@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,8 +72,11 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestForeignNotes(t *testing.T) {
-	stderr := "application text\nmpitrace: cannot do this\n"
-	if got := foreignNotes([]byte(stderr)); len(got) != 1 || got[0] != "mpitrace: cannot do this" {
+	const off = "mpitrace: act mode is off, the job is only observed: "
+	want := []string{"mpitrace: cannot do this", off + "ranks did not report"}
+	stderr := "application text\n" + strings.Join(want, "\n") +
+		"\nmpitrace: result in here\n" + off + "no rank came to the end of MPI_Init (sessions are only observed)\n"
+	if got := foreignNotes([]byte(stderr)); !slices.Equal(got, want) {
 		t.Errorf("notes of the shim were read as %q", got)
 	}
 }
