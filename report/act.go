@@ -166,6 +166,7 @@ func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 	a := &Act{Verdicts: file.Act, Decisions: []ActDecision{}, Left: []ActLeft{}, ranks: map[string]bool{}}
 	for i := range a.Verdicts {
 		v := &a.Verdicts[i]
+		b.refuted(v)
 		v.World, v.Policy, v.Reason = clean(v.World), clean(v.Policy), clean(v.Reason)
 	}
 	for _, way := range ways {
@@ -222,6 +223,15 @@ func (b *builder) actVerdicts() []ActVerdict {
 		}
 	}
 	return out
+}
+
+// refuted takes back that ranks acted which could not start, all of them alike,
+// after job.json had its verdict.
+func (b *builder) refuted(v *ActVerdict) {
+	i := slices.IndexFunc(b.acts, func(r actRank) bool { return r.world == v.World && r.State == segment.ActStateObserves })
+	if v.Act && i >= 0 {
+		v.Act, v.Reason = false, b.acts[i].Reason
+	}
 }
 
 // addActRank takes over the segment of a rank that has no ledger.

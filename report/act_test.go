@@ -146,6 +146,11 @@ func TestActSegments(t *testing.T) {
 	if r.Act.Ranks != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.Contains(p, "rank 1: its segment had no room") }) {
 		t.Errorf("%+v, problems %q", r.Act, r.Problems)
 	}
+	off := segment.Act{State: segment.ActStateObserves, Reason: "no device"}
+	r = loadActs(t, map[string]string{"job.json": strings.Replace(verdictJSON, `"w"`, `"`+world+`"`, 1)}, map[int]segment.Act{0: off, 1: off})
+	if v := r.Act.Verdicts; len(v) != 1 || v[0].Act || v[0].Reason != "no device" || v[0].Ranks != 2 {
+		t.Errorf("of ranks that could not start: %+v", v)
+	}
 	for state, reason := range map[uint32]string{segment.ActStateObserves: "no room", segment.ActStateStarting: ""} {
 		r = loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: {State: state, Reason: reason}})
 		if v := r.Act.Verdicts; len(v) != 1 || v[0].Act || v[0].Reason == "" || r.Act.Ranks != 1 {
