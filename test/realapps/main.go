@@ -254,8 +254,9 @@ func (b *bench) examine(a app, golden, traced trace) (traffic, []error) {
 			total.add(t.messages, t.bytes)
 		}
 		if err == nil && b.traced.before != nil {
-			err = actCheck(report, a.ranks)
-			total.carried += report.Act.Messages
+			if err = actCheck(report, a.ranks); err == nil {
+				total.carried += report.Act.Messages
+			}
 		}
 		problems = append(problems, err)
 	}
