@@ -26,9 +26,11 @@
  * completed is lost if the peer had posted no receive for it yet. So who wants to
  * know ends with a message that the peer answers. After mt_fabric_qp_destroy and
  * mt_fabric_qp_fail nothing that was posted is read or written any more, by
- * nobody; after mt_fabric_mr_destroy the region is not. (But for a packet that
- * Soft-RoCE copies on another processor at that moment: Linux 6.1 does not wait for
- * it when a queue pair is failed.) */
+ * nobody. (But for a packet that Soft-RoCE copies on another processor at that
+ * moment: Linux 6.1 does not wait for it when a queue pair is failed.) After
+ * mt_fabric_mr_destroy no peer reaches the region; work that was posted, a receive
+ * too, must not name it any more, since a software provider looks at local keys
+ * when work is posted, if at all. */
 #ifndef MPITRACE_FABRIC_H
 #define MPITRACE_FABRIC_H
 

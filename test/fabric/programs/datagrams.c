@@ -182,6 +182,7 @@ static void overrun(struct side *s)
     }
     meet(s);
     OK(mt_fabric_ah_destroy(ah));
+    side_qp_destroy(s);
     release(mr);
     side_close(s);
 }
@@ -437,6 +438,7 @@ static void slow_link(struct side *s)
         CHECK(came <= SLOW_COUNT + 20 && came > 0);
     }
     OK(mt_fabric_ah_destroy(ah));
+    side_qp_destroy(s);
     release(mr);
     side_close(s);
     snprintf(all, sizeof(all), "not sent %d", DOWN_COUNT);

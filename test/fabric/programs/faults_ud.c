@@ -215,6 +215,7 @@ static struct arrivals flood(struct side *s)
     meet(s);
     OK(mt_fabric_ah_destroy(ah));
     OK(mt_fabric_qp_destroy(rc));
+    side_qp_destroy(s);
     release(out);
     release(in);
     release(rc_in);

@@ -325,11 +325,17 @@ void side_close(struct side *s)
     side_close_alone(s);
 }
 
-void side_close_alone(struct side *s)
+void side_qp_destroy(struct side *s)
 {
     if (s->qp != NULL) {
         OK(mt_fabric_qp_destroy(s->qp));
+        s->qp = NULL;
     }
+}
+
+void side_close_alone(struct side *s)
+{
+    side_qp_destroy(s);
     OK(mt_fabric_cq_destroy(s->send_cq));
     OK(mt_fabric_cq_destroy(s->receive_cq));
     if (s->channel != NULL) {

@@ -136,6 +136,8 @@ struct mt_fabric_qp *connect_with(struct side *s,
                                   const struct mt_fabric_qp_options *options);
 /* A queue pair for datagrams, and a handle of the one that the other made. */
 struct mt_fabric_ah *ud_connect(struct side *s, struct mt_fabric_qp **qp_p);
+/* Its own queue pair: from here nothing is written to what its receives name. */
+void side_qp_destroy(struct side *s);
 void side_close(struct side *s);
 /* ... without waiting for the other, which is gone. */
 void side_close_alone(struct side *s);

@@ -642,6 +642,7 @@ static void senders_killed(struct side *s)
         char theirs_done;
         swap(s, &done, &theirs_done, 1);
     }
+    side_qp_destroy(s);
     release(mr);
     side_close(s);
 }
