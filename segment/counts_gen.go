@@ -7,6 +7,7 @@ const (
 	ActEagerMessages              = iota // sent with their header, by copy
 	ActEagerBytes                        // payload of these
 	ActRingMessages                      // of these, written into a ring of the receiver
+	ActCoalescedMessages                 // of these, held back until later ones left with them
 	ActDatagramMessages                  // of all, and of what belongs to them: sent as datagrams
 	ActZeroCopyMessages                  // of the eager ones, straight from the memory of the program
 	ActZeroCopyBytes                     // payload of these
@@ -70,6 +71,7 @@ var actCounts = [...]struct{ name, text string }{
 	{"eager_messages", "sent with their header, by copy"},
 	{"eager_bytes", "payload of these"},
 	{"ring_messages", "of these, written into a ring of the receiver"},
+	{"coalesced_messages", "of these, held back until later ones left with them"},
 	{"datagram_messages", "of all, and of what belongs to them: sent as datagrams"},
 	{"zero_copy_messages", "of the eager ones, straight from the memory of the program"},
 	{"zero_copy_bytes", "payload of these"},

@@ -137,12 +137,25 @@ struct mt_eager {
 };
 
 /* Rings between this process and a peer, one for each direction. */
+/* What is sent by a ring while the program neither waits nor looks (hold.c). */
+struct mt_run {
+    uint32_t looks;    /* that there had been when it began */
+    uint32_t length;   /* messages so far */
+    uint32_t before;   /* of the one before it */
+    uint32_t expected; /* how long it will be; 0: nobody knows */
+    uint32_t pause;    /* runs without coalescing to come */
+    uint32_t longer;   /* how many they were at first, the last time */
+};
+
 struct mt_engine_ring {
     struct mt_engine_peer *peer;
     struct mt_path_ring_writer out; /* no memory: it did not offer one */
     struct mt_path_ring_reader in;  /* no memory: it was not offered one */
     bool offers, accepts;           /* what it is to be told yet */
     struct mt_wire_cache sent, came;
+    struct mt_run run;
+    bool holds; /* in the list of those that hold messages back, or did */
+    struct mt_engine_ring *holds_next;
 };
 
 /* To a peer that datagrams come first to. */
@@ -195,6 +208,9 @@ struct mt_engine {
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
+    struct mt_engine_ring *holding; /* all three are read without the lock */
+    uint32_t holds;                 /* messages held so far */
+    uint32_t looks;                 /* of the program, that found what it wanted */
     uint32_t process, processes;
     struct mt_engine_peer *peers; /* by process; peers[process] is not used */
     struct mt_engine_peer **by_qp; /* hash by number of queue pair */
@@ -254,8 +270,9 @@ MT_INLINE void mt_engine_lock(struct mt_engine *engine)
 
 MT_INLINE uint32_t mt_engine_owes(const struct mt_engine *engine)
 {
+    bool holds = __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) != NULL;
     return __atomic_load_n(&engine->pending, __ATOMIC_RELAXED) +
-           __atomic_load_n(&engine->busy_count, __ATOMIC_RELAXED);
+           __atomic_load_n(&engine->busy_count, __ATOMIC_RELAXED) + holds;
 }
 
 MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
@@ -400,10 +417,17 @@ enum mt_status mt_connect_reserve(struct mt_engine_peer *peer, void **place_p);
 enum mt_status mt_connect_commit(struct mt_engine_peer *peer, uint32_t count,
                                  uint32_t flags);
 
+/* What is held back in its ring leaves (ring.c). False: not all of it now. */
+bool mt_ring_release(struct mt_engine_peer *peer);
+
 /* As of credits.h, by whichever way messages leave for a peer now. */
 MT_INLINE enum mt_status mt_channel_reserve(struct mt_engine_peer *peer,
                                             void **place_p)
 {
+    if (mt_unlikely(peer->ring != NULL && peer->ring->out.held > 0) &&
+        !mt_ring_release(peer)) {
+        return MT_EAGAIN;
+    }
     return mt_unlikely(peer->datagrams)
                ? mt_connect_reserve(peer, place_p)
                : mt_credits_reserve(&peer->credits, place_p);
@@ -462,6 +486,17 @@ enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
 /* Messages that lie in the ring and are in their turn. True: there were some. */
 bool mt_ring_take(struct mt_engine_ring *ring);
 void mt_ring_free(struct mt_engine_peer *peer);
+
+/* ---- messages that are held back (hold.c) ---- */
+
+/* Whether a message of so many bytes, with its header, waits for the next ones. */
+bool mt_hold_wants(struct mt_engine_ring *ring, uint64_t bytes);
+/* It does. */
+void mt_hold_add(struct mt_engine_ring *ring);
+/* All that are held leave. */
+void mt_hold_end(struct mt_engine *engine);
+/* The same where the program has not come back in time. */
+void mt_hold_late(struct mt_engine *engine);
 
 /* There are rings, and nothing in them: may be asked without the lock. */
 MT_INLINE bool mt_rings_empty(const struct mt_engine *engine)

@@ -55,8 +55,9 @@ void mt_peer_end(struct mt_engine_peer *peer)
     }
     mt_peer_busy(peer);
     if (peer->ring != NULL && peer->ring->out.owes) {
+        struct mt_path_rest *rest = &peer->ring->out.rest;
         peer->ring->out.owes = false; /* and so will not complete */
-        mt_eager_left(peer->ring->out.value, MT_EPEER);
+        mt_eager_left(rest->piece.bytes > 0 ? rest->value : 0, MT_EPEER);
     }
     while (peer->leaving != NULL) {
         struct mt_engine_request *r = peer->leaving;
@@ -298,6 +299,9 @@ static bool mt_turn(struct mt_engine *engine, bool spins)
     bool moved;
     mt_engine_lock(engine);
     __atomic_store_n(&engine->rounds, engine->rounds + 1, __ATOMIC_RELAXED);
+    if (mt_unlikely(engine->holding != NULL)) {
+        mt_hold_end(engine);
+    }
     if (mt_unlikely(mt_eager_waited(engine))) {
         mt_eager_idles(engine);
         spins = false; /* for what completes, too */
@@ -331,6 +335,7 @@ bool mt_engine_spin(struct mt_engine *engine)
     uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
     if (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine) &&
+        __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) == NULL &&
         !engine->rails.rails[0].caps->writes_need_polls &&
         !mt_eager_waited(engine)) {
         return false; /* and the thread does not count on it */

@@ -160,6 +160,21 @@ bool mt_ring_busy(struct mt_engine_peer *peer)
     return mt_path_ring_writing(&ring->out) || ring->in.telling;
 }
 
+bool mt_ring_release(struct mt_engine_peer *peer)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    if (ring == NULL || ring->out.held == 0 || peer->ended) {
+        return true;
+    }
+    enum mt_status status = mt_path_ring_flush(&ring->out);
+    if (status != MT_OK && status != MT_EAGAIN) {
+        mt_peer_end(peer);
+    } else if (mt_path_ring_writing(&ring->out)) {
+        mt_peer_busy(peer);
+    }
+    return status != MT_EAGAIN;
+}
+
 /* ---- messages ---- */
 
 enum mt_status mt_ring_send(struct mt_engine_peer *peer,
@@ -181,13 +196,14 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
                            .tag = r->want_tag};
     uint32_t header = mt_wire_shorten(&ring->sent, &head, at);
     enum mt_status status;
-    bool straight = mt_eager_straight(r);
+    bool straight = mt_eager_straight(r), holds = false;
     if (mt_unlikely(straight)) {
         struct mt_path_rest rest = mt_eager_rest(r);
-        status = mt_path_ring_commit(&ring->out, header, &rest);
+        status = mt_path_ring_commit(&ring->out, header, &rest, false);
     } else {
         mt_eager_copy(r, at + header);
-        status = mt_path_ring_commit(&ring->out, header + payload, NULL);
+        holds = mt_hold_wants(ring, header + payload);
+        status = mt_path_ring_commit(&ring->out, header + payload, NULL, holds);
     }
     if (status == MT_OK && mt_unlikely(straight)) {
         mt_eager_posted(r);
@@ -198,6 +214,9 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
         }
         peer->sent++;
         peer->engine->counts.ring_messages++;
+        if (holds && ring->out.held > 0) {
+            mt_hold_add(ring);
+        }
         if (mt_unlikely(mt_path_ring_writing(&ring->out))) {
             mt_peer_busy(peer); /* until it has completed */
         }

@@ -3,7 +3,8 @@
  *
  *   sleeps   while nobody depends on this process, until a request begins or a
  *            peer runs out of credits;
- *   naps     while somebody else makes progress, and longer the longer;
+ *   naps     while somebody else makes progress, and longer the longer; and while
+ *            messages are held back, which it sends if they still are (hold.c);
  *   waits    for an event of the device otherwise: of what a peer wants to be
  *            noticed (RTS and what else asks for an answer), or of a READ; then
  *            it polls until nothing comes any more, before it waits again, so
@@ -174,12 +175,27 @@ static void mt_thread_watched(struct mt_engine *engine, uint64_t *last_ns)
     }
 }
 
+/* Sends what has been held back for a nap. True: something is held. */
+static bool mt_thread_release(struct mt_engine *engine, uint32_t *seen)
+{
+    uint32_t holds = __atomic_load_n(&engine->holds, __ATOMIC_RELAXED);
+    bool held = __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) != NULL;
+    if (held && holds == *seen) {
+        mt_engine_lock(engine);
+        mt_hold_late(engine);
+        mt_engine_unlock(engine);
+        return false;
+    }
+    *seen = holds;
+    return held;
+}
+
 static void *mt_thread_main(void *argument)
 {
     struct mt_engine *engine = argument;
     uint64_t watched_ns = 0;
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
-    uint32_t rounds = 0, idle = 0;
+    uint32_t rounds = 0, idle = 0, holds = 0;
     bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
         mt_thread_watched(engine, &watched_ns);
@@ -188,17 +204,18 @@ static void *mt_thread_main(void *argument)
         }
         uint32_t now = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
         bool others = now != rounds;
+        bool holding = mt_thread_release(engine, &holds);
         bool owes = mt_engine_owes(engine) > 0;
         rounds = now;
         idle = owes ? 0 : idle + 1;
-        naps = others || !owes || mt_thread_channel(engine) == NULL;
-        nap.tv_nsec = others && nap.tv_nsec < MT_NAP_MOST_NS ? 2 * nap.tv_nsec
-                      : others                               ? nap.tv_nsec
-                                                             : MT_NAP_NS;
+        naps = others || !owes || holding || mt_thread_channel(engine) == NULL;
+        nap.tv_nsec = !others || holding            ? MT_NAP_NS
+                      : nap.tv_nsec < MT_NAP_MOST_NS ? 2 * nap.tv_nsec
+                                                     : nap.tv_nsec;
         if (idle >= MT_IDLE_NAPS) {
             mt_thread_sleep(engine);
             idle = MT_IDLE_NAPS - 1; /* if nothing began, it goes on sleeping */
-        } else if (owes && !others) {
+        } else if (owes && !others && !holding) {
             mt_thread_serve(engine);
         }
     }

@@ -9,6 +9,7 @@ struct mt_engine_counts {
     uint64_t eager_messages; /* sent with their header, by copy */
     uint64_t eager_bytes; /* payload of these */
     uint64_t ring_messages; /* of these, written into a ring of the receiver */
+    uint64_t coalesced_messages; /* of these, held back until later ones left with them */
     uint64_t datagram_messages; /* of all, and of what belongs to them: sent as datagrams */
     uint64_t zero_copy_messages; /* of the eager ones, straight from the memory of the program */
     uint64_t zero_copy_bytes; /* payload of these */
@@ -52,6 +53,7 @@ struct mt_engine_counts {
     X(eager_messages) \
     X(eager_bytes) \
     X(ring_messages) \
+    X(coalesced_messages) \
     X(datagram_messages) \
     X(zero_copy_messages) \
     X(zero_copy_bytes) \
@@ -137,6 +139,6 @@ struct mt_left_counts {
     X(bytes_of_communicators) \
     X(messages_by_arguments)
 
-enum { MPITRACE_COUNTS = 59 }; /* in all groups */
+enum { MPITRACE_COUNTS = 60 }; /* in all groups */
 
 #endif

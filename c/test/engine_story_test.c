@@ -1,6 +1,7 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
-/* Receives that ask first (testdata/rtr), and short messages straight from the
- * memory of their sender (testdata/reuse), rule by rule: each file is a story of
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* Receives that ask first (testdata/rtr), short messages straight from the memory of
+ * their sender (testdata/reuse), and messages that leave together (testdata/hold),
+ * rule by rule: each file is a story of
  * simulated processes with what they say to each other, in an order that the
  * story decides (story.h).
  *
@@ -13,6 +14,8 @@
  *   land P>Q [COUNT]     the same, but nobody looks yet
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
+ *   look P               the program waits or looks, and has found what it wanted
+ *   late P               P's thread has found something held back twice
  *   full P [but=N]       the queues of P, for all but so many WRITEs
  *   free P
  *   ring P>Q             P has sent much to Q: it gets a ring
@@ -259,6 +262,7 @@ static void counts(uint32_t process)
                {"suspended", c->rtr_suspended},
                {"resumed", c->rtr_resumed},
                {"extra bytes", c->rtr_extra_bytes},
+               {"held", c->coalesced_messages},
                {"straight", c->zero_copy_messages},
                {"bytes straight", c->zero_copy_bytes},
                {"bytes copied", world.engines[process].eager != NULL
@@ -350,6 +354,12 @@ static bool command(const char *line)
         world_progress(q);
     } else if (strcmp(verb, "settle") == 0) {
         world_settle();
+    } else if (strcmp(verb, "look") == 0) {
+        mt_engine_looked(&world.engines[p]);
+    } else if (strcmp(verb, "late") == 0) {
+        mt_engine_lock(&world.engines[p]);
+        mt_hold_late(&world.engines[p]);
+        mt_engine_unlock(&world.engines[p]);
     } else if (strcmp(verb, "refuse") == 0) {
         world.pds[p].refuses = true;
     } else if (strcmp(verb, "accept") == 0) {
@@ -379,5 +389,7 @@ int main(int argc, char **argv)
                          argv);
     int reuse = story_main("c/test/testdata/reuse", command, close_world, argc,
                            argv);
-    return rtr != 0 || reuse != 0;
+    int hold = story_main("c/test/testdata/hold", command, close_world, argc,
+                          argv);
+    return rtr != 0 || reuse != 0 || hold != 0;
 }

@@ -117,6 +117,51 @@ static void run_unexpected(void *argument)
     fix_close();
 }
 
+/* One process sends less than usual, and is elsewhere: what it held back for the rest
+ * leaves all the same. */
+static void run_held(void *argument)
+{
+    enum { RUNS = 2, RUN = 4, MORE = 0, LAST = 1 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char out[8], in[8];
+    static struct mt_engine_request requests[RUN], r;
+    uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    struct mt_engine_counts counts = {.ring_messages = 0};
+    o.ring_bytes = 65536;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    fix_barrier();
+    while (fix.rank == 0 && counts.ring_messages == 0) {
+        start_send(c, &r, 1, MORE, out, sizeof(out));
+        finish(&r);
+        fix_turn("a ring of the other");
+        mt_engine_count(fix.engine, &counts);
+    }
+    if (fix.rank == 0) {
+        for (int i = 0; i < RUNS * RUN; i++) {
+            if (i % RUN == 0) {
+                mt_engine_looked(fix.engine);
+            }
+            start_send(c, &requests[i % RUN], 1, MORE, out, sizeof(out));
+            CHECK(mt_engine_done(&requests[i % RUN])); /* else it is no run */
+        }
+        mt_engine_looked(fix.engine);
+        start_send(c, &requests[0], 1, MORE, out, sizeof(out));
+        start_send(c, &requests[1], 1, LAST, out, sizeof(out));
+        mt_engine_count(fix.engine, &counts);
+        EQ(counts.coalesced_messages, 2);
+        sleep_through(0);
+    } else {
+        do {
+            start_receive(c, &r, 0, MT_ENGINE_ANY, in, sizeof(in));
+            finish(&r);
+        } while (r.tag == MORE);
+        __atomic_store_n(finished, 1, __ATOMIC_RELEASE);
+    }
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 static uint32_t watched;
 
 static void watch(void *user, const struct mt_engine *engine)
@@ -166,6 +211,7 @@ int main(void)
                  i / 3 % 3, i % 3);
         right = fix_run(what, 2, run_elsewhere, &o) && right;
         right = fix_run(what, 2, run_unexpected, &o) && right;
+        right = fix_run(what, 2, run_held, &o) && right;
         right = fix_run(what, 2, run_watched, &o) && right;
     }
     for (uint32_t i = 0; i < 4; i++) {

@@ -631,17 +631,32 @@ static void stripe_test(enum mt_fabric_notify how)
 
 /* ---- ring ---- */
 
+/* Which messages each flag stands for: all up to here, exclusive. */
+struct flags {
+    uint32_t ends[2000], count, told;
+};
+
+/* Nothing is held any more: what was written before has its flag. */
+static void flags_note(struct flags *f, uint32_t written)
+{
+    if (written > (f->count > 0 ? f->ends[f->count - 1] : 0)) {
+        f->ends[f->count++] = written;
+    }
+}
+
 /* The twin knows what was written, in order. */
 static void ring_test(void)
 {
-    enum { MESSAGES = 600, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
+    enum { MESSAGES = 900, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
     static struct mt_fabric_qp pair[2];
     static uint32_t sizes[MESSAGES];
     static unsigned char rests[MESSAGES][MOST]; /* sent straight from there */
     struct mt_path_ring_writer w;
     struct mt_path_ring_reader r;
     static bool straight[MESSAGES];
-    uint32_t written = 0, read = 0, stalls = 0, told = 0, silent = 0;
+    uint32_t written = 0, read = 0, stalls = 0, silent = 0, held = 0;
+    static struct flags flags;
+    flags = (struct flags){.count = 0};
     toy_pair(pair);
     CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
     CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
@@ -656,6 +671,9 @@ static void ring_test(void)
             uint32_t n = 1 + toy_random(toy_random(3) == 0 ? MOST : 100);
             unsigned char *at = mt_path_ring_reserve(&w, n);
             stalls += at == NULL;
+            if (w.held == 0) {
+                flags_note(&flags, written);
+            }
             if (at != NULL && toy_random(8) > 0) {
                 uint32_t here = toy_random(3) == 0 ? 1 + toy_random(n) : n;
                 unsigned char *rest = rests[written];
@@ -666,29 +684,42 @@ static void ring_test(void)
                 memset(rest, (int)(written * 7 + 1), n - here);
                 sizes[written] = n;
                 straight[written] = here < n;
-                enum mt_status status =
-                    mt_path_ring_commit(&w, here, here < n ? &more : NULL);
+                bool hold = here == n && toy_random(3) > 0;
+                enum mt_status status = mt_path_ring_commit(
+                    &w, here, here < n ? &more : NULL, hold);
                 CHECK(status == MT_OK || status == MT_EAGAIN);
-                written += status == MT_OK;
+                if (status == MT_OK) {
+                    if (here < n) { /* what was held left before it */
+                        flags_note(&flags, written);
+                    }
+                    held += w.held > 1;
+                    written++;
+                }
             }
         }
-        if (toy_random(3) == 0) {
+        if (toy_random(3) == 0 || written == MESSAGES) {
             enum mt_status status = mt_path_ring_flush(&w);
             CHECK(status == MT_OK || status == MT_EAGAIN);
             CHECK(w.owes == (status == MT_EAGAIN));
+        }
+        if (w.held == 0) {
+            flags_note(&flags, written);
         }
         toy_step(&pair[toy_random(2)]);
         while (toy_poll(&pair[0], &c)) {
             CHECK(mt_path_kind(c.id) == MT_PATH_RING);
             /* of those that went straight each completes, of others some, for
              * all before them */
-            while (!straight[told] && silent < MT_PATH_RING_COMPLETES - 1) {
+            while (!straight[flags.ends[flags.told] - 1] &&
+                   silent < MT_PATH_RING_COMPLETES - 1) {
                 silent++;
-                told++;
+                flags.told++;
             }
             silent = 0;
-            CHECK(mt_path_value(c.id) == (straight[told] ? told + 1 : 0));
-            memset(rests[told++], 0, MOST); /* it may change now */
+            CHECK(flags.told < flags.count);
+            uint32_t last = flags.ends[flags.told++] - 1;
+            CHECK(mt_path_value(c.id) == (straight[last] ? last + 1 : 0));
+            memset(rests[last], 0, MOST); /* it may change now */
             CHECK(mt_path_ring_written(&w, &c) == MT_OK);
         }
         while (toy_poll(&pair[1], &c)) {
@@ -714,8 +745,9 @@ static void ring_test(void)
             CHECK(status == MT_OK || status == MT_EAGAIN);
         }
     }
-    CHECK(stalls > 0 && w.tail == r.head);
-    CHECK(told > MESSAGES - MT_PATH_RING_COMPLETES && told <= MESSAGES);
+    CHECK(stalls > 0 && held > 0 && w.tail == r.head);
+    CHECK(flags.told > flags.count - MT_PATH_RING_COMPLETES);
+    CHECK(flags.count < MESSAGES && flags.ends[flags.count - 1] == MESSAGES);
     mt_path_ring_writer_close(&w);
     mt_path_ring_reader_close(&r);
 }
@@ -756,7 +788,7 @@ static void ring_refuse_test(void)
     CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
     for (unsigned i = 0; i < 2; i++) { /* fill it, and lie about what was read */
         CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
-        CHECK(mt_path_ring_commit(&w, 2000, NULL) == MT_OK);
+        CHECK(mt_path_ring_commit(&w, 2000, NULL, false) == MT_OK);
         while (mt_path_ring_flush(&w) == MT_EAGAIN) {
             toy_step(&pair[0]);
         }

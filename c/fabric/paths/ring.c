@@ -43,24 +43,24 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w)
 }
 
 /* What lies in the copy, and the rest behind it, to where it belongs in the ring. */
-static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t skip,
+static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t from,
                                    uint64_t bytes,
-                                   const struct mt_path_rest *rest, uint64_t id,
-                                   uint32_t flags)
+                                   const struct mt_fabric_piece *rest,
+                                   uint64_t id, uint32_t flags)
 {
-    struct mt_fabric_piece pieces[2] = {{.address = w->copy + w->at + skip,
+    struct mt_fabric_piece pieces[2] = {{.address = w->copy + from,
                                          .bytes = (uint32_t)bytes,
                                          .lkey = w->memory->lkey}};
-    if (rest != NULL) {
-        pieces[1] = rest->piece;
+    bool both = rest != NULL && rest->bytes > 0;
+    if (mt_unlikely(both)) {
+        pieces[1] = *rest;
     }
     struct mt_fabric_send work = {.id = id,
                                   .opcode = MT_FABRIC_WRITE,
                                   .flags = flags,
-                                  .piece_count = rest != NULL ? 2 : 1,
+                                  .piece_count = both ? 2 : 1,
                                   .pieces = pieces,
-                                  .remote_address = w->remote_address +
-                                                    w->at + skip,
+                                  .remote_address = w->remote_address + from,
                                   .rkey = w->rkey};
     return mt_fabric_post_send(w->qp, &work);
 }
@@ -68,6 +68,21 @@ static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t skip,
 static void mt_write_flag(struct mt_path_ring_writer *w, uint64_t flag)
 {
     memcpy(w->copy + w->at, &flag, sizeof(flag));
+}
+
+static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
+{
+    uint64_t value = w->rest.piece.bytes > 0 ? w->rest.value : 0;
+    /* whoever waits for its rest wants to know when that has left */
+    bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES || value != 0;
+    enum mt_status status = mt_ring_post(
+        w, w->first, MT_PATH_RING_FLAG, NULL, mt_path_id(MT_PATH_RING, value),
+        completes ? MT_FABRIC_SIGNALED : 0);
+    if (status == MT_OK) {
+        w->silent = completes ? 0 : w->silent + 1;
+        w->posted += completes;
+    }
+    return status;
 }
 
 static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
@@ -79,22 +94,24 @@ static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
 
 enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
 {
-    if (mt_likely(!w->owes)) {
+    enum mt_status status = MT_OK;
+    if (mt_likely(w->held == 0)) {
         return MT_OK;
     }
-    /* whoever waits for its rest wants to know when that has left */
-    bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES || w->value != 0;
-    enum mt_status status = mt_ring_post(
-        w, 0, MT_PATH_RING_FLAG, NULL, mt_path_id(MT_PATH_RING, w->value),
-        completes ? MT_FABRIC_SIGNALED : 0);
-    w->owes = status != MT_OK;
-    if (status == MT_OK) {
-        uint64_t flag;
-        memcpy(&flag, w->copy + w->at, sizeof(flag));
-        w->silent = completes ? 0 : w->silent + 1;
-        w->posted += completes;
-        mt_writer_move(w, mt_path_ring_lines((uint32_t)flag));
+    if (mt_likely(!w->moved)) {
+        uint64_t from = w->first + MT_PATH_RING_FLAG;
+        status = mt_ring_post(w, from, w->end - from, &w->rest.piece,
+                              mt_path_id(MT_PATH_RING_DATA, 0), MT_FABRIC_MORE);
+        w->moved = status == MT_OK;
     }
+    if (mt_likely(status == MT_OK)) {
+        status = mt_post_flag(w);
+    }
+    if (mt_likely(status == MT_OK)) {
+        w->held = 0;
+        w->moved = false;
+    }
+    w->owes = status == MT_EAGAIN;
     return status;
 }
 
@@ -124,8 +141,11 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
         return NULL;
     }
     if (mt_unlikely(wraps)) {
+        if (mt_path_ring_flush(w) != MT_OK) {
+            return NULL;
+        }
         mt_write_flag(w, MT_FLAG_SKIP);
-        if (mt_ring_post(w, 0, MT_PATH_RING_FLAG, NULL,
+        if (mt_ring_post(w, w->at, MT_PATH_RING_FLAG, NULL,
                          mt_path_id(MT_PATH_RING_DATA, 0), 0) != MT_OK) {
             return NULL;
         }
@@ -136,21 +156,29 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
 
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
                                    uint64_t bytes,
-                                   const struct mt_path_rest *rest)
+                                   const struct mt_path_rest *rest, bool hold)
 {
     uint64_t more = rest != NULL ? rest->piece.bytes : 0;
-    mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
-    enum mt_status status =
-        mt_ring_post(w, MT_PATH_RING_FLAG, bytes, rest,
-                     mt_path_id(MT_PATH_RING_DATA, 0), MT_FABRIC_MORE);
+    enum mt_status status = MT_OK;
+    if (mt_unlikely(more > 0) && w->held > 0) {
+        status = mt_path_ring_flush(w); /* a rest ends what leaves together */
+    }
     if (status != MT_OK) {
         return status;
     }
-    w->owes = true;
-    w->value = rest != NULL ? rest->value : 0;
-    status = mt_path_ring_flush(w);
-    w->owes = status == MT_EAGAIN;
-    return w->owes ? MT_OK : status;
+    mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
+    w->first = w->held == 0 ? w->at : w->first;
+    w->end = w->at + MT_PATH_RING_FLAG + bytes;
+    w->held++;
+    w->rest.piece.bytes = 0;
+    if (mt_unlikely(more > 0)) {
+        w->rest = *rest;
+    }
+    mt_writer_move(w, mt_path_ring_lines(bytes + more));
+    if (mt_likely(!hold) || w->at == 0) { /* the next one lies elsewhere */
+        status = mt_path_ring_flush(w);
+    }
+    return status == MT_EAGAIN ? MT_OK : status;
 }
 
 /* ---- reading ---- */

@@ -9,6 +9,10 @@
  * taken for a flag, and then gives the room back: by a WRITE of how much it has
  * read in all into a word of the writer's, for a quarter of the ring at once.
  *
+ * Messages that are expected to be followed by others at once may be held back, to
+ * leave together: two WRITEs for all of them, that of the first one's flag the last,
+ * before which the reader looks at none (message coalescing).
+ *
  * The writer never waits for room: without any its message takes another way. */
 #ifndef MPITRACE_FABRIC_PATHS_RING_H
 #define MPITRACE_FABRIC_PATHS_RING_H
@@ -46,12 +50,15 @@ struct mt_path_ring_writer {
     uint32_t rkey;
     uint32_t silent;            /* flags since the last one that completes */
     uint32_t posted, completed; /* of those that complete */
-    uint64_t tail; /* bytes written so far */
+    uint64_t tail; /* bytes committed so far */
     uint64_t at;   /* the same in the ring */
     uint64_t head; /* read so far, as last seen */
-    bool owes;     /* the last message is posted, its flag not, or not any more:
-                    * it failed */
-    uint64_t value; /* of the flag that is posted next */
+    uint32_t held; /* messages that are committed and not posted, or not whole */
+    uint64_t first, end; /* of these, in the ring: where the first one begins and
+                          * the last one's part in the copy ends */
+    struct mt_path_rest rest; /* of the last one; no bytes: there is none */
+    bool moved; /* they are posted, but for the first one's flag */
+    bool owes;  /* they would be, but for room in the send queue */
 };
 
 /* bytes: of the ring, as the reader made it. MT_ENOMEM, MT_EPERM: limits. */
@@ -67,14 +74,21 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
  * is not committed is given again. */
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
 /* Sends the first bytes of what was reserved, and the rest (NULL: none), for which
- * there must be room as well. MT_EAGAIN: nothing was sent. The flag may have to
- * wait for room in the send queue (w->owes): what must not overtake the message
- * waits for mt_path_ring_flush. */
+ * there must be room as well. MT_EAGAIN: it was not taken. It may have to wait for
+ * room in the send queue (w->owes): what must not overtake the message waits for
+ * mt_path_ring_flush. hold: it waits for that, or for the next message that is not
+ * to be held, or for the end of the ring; without a rest. */
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
                                    uint64_t bytes,
-                                   const struct mt_path_rest *rest);
-/* MT_OK: no flag is owed. */
+                                   const struct mt_path_rest *rest, bool hold);
+/* Sends what is held. MT_OK: nothing is, any more. */
 enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w);
+
+/* Bytes of the ring that what is held takes. */
+MT_INLINE uint64_t mt_path_ring_holds(const struct mt_path_ring_writer *w)
+{
+    return w->held > 0 ? w->end - w->first : 0;
+}
 
 /* A completion of kind MT_PATH_RING: of one message in so many, or of one that
  * failed, and after that nothing is awaited. */
