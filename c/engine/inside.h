@@ -137,8 +137,9 @@ struct mt_eager {
 };
 
 /* Rings between this process and a peer, one for each direction. */
-/* What is sent by a ring while the program neither waits nor looks (hold.c). */
+/* Messages that were sent by a ring one after the other (hold.c). */
 struct mt_run {
+    uint64_t sent_ns;  /* the latest message */
     uint32_t looks;    /* that there had been when it began */
     uint32_t length;   /* messages so far */
     uint32_t before;   /* of the one before it */
@@ -211,6 +212,8 @@ struct mt_engine {
     struct mt_engine_ring *holding; /* all three are read without the lock */
     uint32_t holds;                 /* messages held so far */
     uint32_t looks;                 /* of the program, that found what it wanted */
+    uint64_t hold_gap_ns;           /* between messages of a run, at most; 0: none
+                                     * is held */
     uint32_t process, processes;
     struct mt_engine_peer *peers; /* by process; peers[process] is not used */
     struct mt_engine_peer **by_qp; /* hash by number of queue pair */
@@ -489,10 +492,12 @@ void mt_ring_free(struct mt_engine_peer *peer);
 
 /* ---- messages that are held back (hold.c) ---- */
 
+/* With the device open. */
+void mt_hold_open(struct mt_engine *engine);
 /* Whether a message of so many bytes, with its header, waits for the next ones. */
 bool mt_hold_wants(struct mt_engine_ring *ring, uint64_t bytes);
-/* It does. */
-void mt_hold_add(struct mt_engine_ring *ring);
+/* It was sent, or is held. */
+void mt_hold_sent(struct mt_engine_ring *ring, bool held);
 /* All that are held leave. */
 void mt_hold_end(struct mt_engine *engine);
 /* The same where the program has not come back in time. */

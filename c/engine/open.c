@@ -350,6 +350,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     status = mt_hello(engine, status);
     if (status == MT_OK) {
         mt_eager_open(engine);
+        mt_hold_open(engine);
         status = mt_peers_connect(engine);
         if (engine->o.datagrams.first) {
             status = mt_hello(engine, status); /* a mesh tells all by itself */

@@ -214,9 +214,7 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
         }
         peer->sent++;
         peer->engine->counts.ring_messages++;
-        if (holds && ring->out.held > 0) {
-            mt_hold_add(ring);
-        }
+        mt_hold_sent(ring, holds && ring->out.held > 0);
         if (mt_unlikely(mt_path_ring_writing(&ring->out))) {
             mt_peer_busy(peer); /* until it has completed */
         }

@@ -15,6 +15,7 @@
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
  *   look P               the program waits or looks, and has found what it wanted
+ *   busy P               the program does something else before its next send
  *   late P               P's thread has found something held back twice
  *   full P [but=N]       the queues of P, for all but so many WRITEs
  *   free P
@@ -308,6 +309,7 @@ static bool command(const char *line)
         world_begin(&o);
         for (uint32_t i = 0; i < world.size; i++) {
             world.engines[i].o.say = told;
+            world.engines[i].hold_gap_ns = UINT64_MAX;
             world.engines[i].o.user = &world.engines[i];
         }
         open_world = true;
@@ -337,6 +339,7 @@ static bool command(const char *line)
                                     : MT_ENGINE_STANDARD,
                                 &b),
                  MT_OK);
+        world.engines[p].hold_gap_ns = UINT64_MAX;
     } else if (strcmp(verb, "cancel") == 0 && named(name) != NULL) {
         mt_engine_cancel(&named(name)->request);
     } else if (sscanf(line, "move %u>%u %u", &p, &q, &count) >= 2) {
@@ -356,6 +359,8 @@ static bool command(const char *line)
         world_settle();
     } else if (strcmp(verb, "look") == 0) {
         mt_engine_looked(&world.engines[p]);
+    } else if (strcmp(verb, "busy") == 0) {
+        world.engines[p].hold_gap_ns = 1;
     } else if (strcmp(verb, "late") == 0) {
         mt_engine_lock(&world.engines[p]);
         mt_hold_late(&world.engines[p]);
