@@ -4,10 +4,10 @@
  * save: 50 ns of 250 over shared memory.
  *
  * A run is what is sent to a peer by its ring while the program neither waits nor
- * looks, nor does anything else for long. A message is held back when the last two
- * runs were longer than this one is yet, so that the last one of a run of the usual
- * length takes along all that are held. What is held because a run ends early leaves
- * when the program next waits, looks or sends the peer another message, or with the
+ * looks. A message is held back when the last two runs were longer than this one is
+ * yet (those of a program that does much between its sends count as none), so that the last one of a run of the usual
+ * length takes along all that are held; and for no longer than twice a system call
+ * takes, as far as the program sends. What is held because a run ends early leaves when the program next waits, looks or sends the peer another message, or with the
  * thread, which looks for it between its naps; then the peer is left alone for a
  * while, and for longer each time. */
 #include "inside.h"
@@ -17,7 +17,8 @@ enum {
     MT_HOLD_BYTES = 4096,
     MT_HOLD_PAUSE = 256, /* runs without it behind a late one, at first, */
     MT_HOLD_PAUSE_MOST = 65536,
-    MT_HOLD_GAP_NS = 2000, /* a third of a send over TCP */
+    MT_HOLD_BUSY = 4, /* one message in so many after a gap is many */
+    MT_HOLD_GAP_NS = 10000, /* twice a send over TCP */
 };
 
 void mt_hold_open(struct mt_engine *engine)
@@ -37,9 +38,10 @@ static uint32_t mt_looks(const struct mt_engine *engine)
 
 static void mt_run_begin(struct mt_run *run, uint32_t looks)
 {
-    run->expected = run->length < run->before ? run->length : run->before;
-    run->before = run->length;
-    run->length = 0;
+    uint32_t length = MT_HOLD_BUSY * run->busy < run->length ? run->length : 0;
+    run->expected = length < run->before ? length : run->before;
+    run->before = length;
+    run->length = run->busy = 0;
     run->looks = looks;
     if (mt_unlikely(run->pause > 0)) {
         run->pause--;
@@ -57,12 +59,17 @@ bool mt_hold_wants(struct mt_engine_ring *ring, uint64_t bytes)
     uint64_t now = mt_engine_now_ns();
     uint32_t looks = mt_looks(engine);
     bool busy = now - run->sent_ns > engine->hold_gap_ns;
-    if (run->looks != looks || busy) {
+    if (run->looks != looks) {
         mt_run_begin(run, looks);
+    } else {
+        run->busy += busy;
     }
     run->sent_ns = now;
     run->length++;
-    return run->length < run->expected && !busy &&
+    bool waits = ring->out.held > 0;
+    run->held_ns = waits ? run->held_ns : now;
+    return run->length < run->expected &&
+           now - run->held_ns <= engine->hold_gap_ns &&
            ring->out.held < MT_HOLD_MESSAGES - 1 &&
            mt_path_ring_holds(&ring->out) + mt_path_ring_lines(bytes) <=
                MT_HOLD_BYTES;

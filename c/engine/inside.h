@@ -140,9 +140,11 @@ struct mt_eager {
 /* Messages that were sent by a ring one after the other (hold.c). */
 struct mt_run {
     uint64_t sent_ns;  /* the latest message */
+    uint64_t held_ns;  /* the oldest one that is held */
     uint32_t looks;    /* that there had been when it began */
-    uint32_t length;   /* messages so far */
-    uint32_t before;   /* of the one before it */
+    uint32_t length;   /* messages so far, */
+    uint32_t busy;     /* of which so many came after a gap */
+    uint32_t before;   /* the length of the one before it */
     uint32_t expected; /* how long it will be; 0: nobody knows */
     uint32_t pause;    /* runs without coalescing to come */
     uint32_t longer;   /* how many they were at first, the last time */
@@ -212,8 +214,8 @@ struct mt_engine {
     struct mt_engine_ring *holding; /* all three are read without the lock */
     uint32_t holds;                 /* messages held so far */
     uint32_t looks;                 /* of the program, that found what it wanted */
-    uint64_t hold_gap_ns;           /* between messages of a run, at most; 0: none
-                                     * is held */
+    uint64_t hold_gap_ns;           /* between messages of a run, and that one is
+                                     * held, at most; 0: none is */
     uint32_t process, processes;
     struct mt_engine_peer *peers; /* by process; peers[process] is not used */
     struct mt_engine_peer **by_qp; /* hash by number of queue pair */
