@@ -254,6 +254,14 @@ MT_INLINE void mt_act_await(const struct mt_act_operation *operation)
     }
 }
 
+/* Who waited or looked has found at once what it wanted. Not in a child of fork. */
+MT_INLINE void mt_act_looked(void)
+{
+    if (mt_likely(mt_act.engine != NULL)) {
+        mt_engine_looked(mt_act.engine);
+    }
+}
+
 /* For calls that look and return: a round of ours, now and then of both. */
 void mt_act_poll(void);
 

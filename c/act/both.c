@@ -44,7 +44,7 @@ static int receive_end(struct mt_act_operation *in, int error,
         mt_engine_cancel(&in->engine);
     }
     mt_act_await(in);
-    mt_engine_looked(mt_act.engine);
+    mt_act_looked();
     mt_act_status(in, status);
     int own = mt_act_finish(in);
     return error != MT_SUCCESS ? error : own;

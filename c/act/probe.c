@@ -46,7 +46,7 @@ static enum mt_status look(const struct mt_act_wanted *w, MT_Status *status,
     enum mt_status looked = mt_engine_probe(w->comm->context, w->source,
                                             w->tag, &found, message_p);
     if (looked == MT_OK) {
-        mt_engine_looked(mt_act.engine);
+        mt_act_looked();
     }
     if (looked == MT_OK && status != MT_STATUS_IGNORE) {
         mt_status_set(status, found.source, found.tag, found.bytes, 0);

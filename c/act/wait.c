@@ -29,7 +29,7 @@ int mt_act_complete(struct mt_act_request *request, MT_Request *handle,
                     MT_Status *status)
 {
     int error = MT_SUCCESS, other = MT_SUCCESS;
-    mt_engine_looked(mt_act.engine);
+    mt_act_looked();
     status_of(request, status);
     if (request->started && request->kind != MT_ACT_BUFFERED) {
         error = mt_act_finish(&request->operation);

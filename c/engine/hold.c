@@ -19,6 +19,7 @@ enum {
     MT_HOLD_PAUSE_MOST = 65536,
     MT_HOLD_BUSY = 4, /* one message in so many after a gap is many */
     MT_HOLD_GAP_NS = 10000, /* twice a send over TCP */
+    MT_HOLD_LATE_NS = 100000,
 };
 
 void mt_hold_open(struct mt_engine *engine)
@@ -86,11 +87,11 @@ void mt_hold_sent(struct mt_engine_ring *ring, bool held)
         return;
     }
     engine->counts.coalesced_messages++;
-    mt_engine_add(&engine->holds, 1);
     if (!ring->holds) {
         ring->holds = true;
         ring->holds_next = engine->holding;
         __atomic_store_n(&engine->holding, ring, __ATOMIC_RELAXED);
+        mt_thread_watches(engine);
     }
 }
 
@@ -104,11 +105,17 @@ void mt_hold_end(struct mt_engine *engine)
     }
 }
 
-void mt_hold_late(struct mt_engine *engine)
+bool mt_hold_late(struct mt_engine *engine, uint64_t now_ns)
 {
-    for (struct mt_engine_ring *ring = engine->holding; ring != NULL;
-         ring = ring->holds_next) {
+    struct mt_engine_ring *kept = NULL, *ring = engine->holding, *next;
+    for (; ring != NULL; ring = next) {
         struct mt_run *run = &ring->run;
+        next = ring->holds_next;
+        if (ring->out.held > 0 && now_ns - run->held_ns < MT_HOLD_LATE_NS) {
+            ring->holds_next = kept;
+            kept = ring;
+            continue;
+        }
         if (ring->out.held > 0) {
             run->longer = run->longer == 0 ? MT_HOLD_PAUSE
                           : run->longer < MT_HOLD_PAUSE_MOST
@@ -116,8 +123,11 @@ void mt_hold_late(struct mt_engine *engine)
                               : run->longer;
             run->pause = run->longer;
         }
+        ring->holds = false;
+        mt_ring_release(ring->peer);
     }
-    mt_hold_end(engine);
+    __atomic_store_n(&engine->holding, kept, __ATOMIC_RELAXED);
+    return kept != NULL;
 }
 
 void mt_engine_looked(struct mt_engine *engine)
@@ -126,8 +136,7 @@ void mt_engine_looked(struct mt_engine *engine)
                      __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1,
                      __ATOMIC_RELAXED);
     if (mt_unlikely(__atomic_load_n(&engine->holding, __ATOMIC_RELAXED) !=
-                    NULL) &&
-        !engine->forgotten) {
+                    NULL)) {
         mt_engine_lock(engine);
         mt_hold_end(engine);
         mt_engine_unlock(engine);

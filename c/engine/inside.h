@@ -211,8 +211,7 @@ struct mt_engine {
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
-    struct mt_engine_ring *holding; /* all three are read without the lock */
-    uint32_t holds;                 /* messages held so far */
+    struct mt_engine_ring *holding; /* both are read without the lock */
     uint32_t looks;                 /* of the program, that found what it wanted */
     uint64_t hold_gap_ns;           /* between messages of a run, and that one is
                                      * held, at most; 0: none is */
@@ -254,7 +253,8 @@ struct mt_engine {
     uint32_t asleep;  /* 1: the thread sleeps until it is woken */
     uint32_t closing; /* 1: it shall end */
     int wake_fd;
-    enum mt_waiting waiting;           /* under the lock */
+    enum mt_waiting waiting;           /* under the lock, both */
+    bool polls; /* the thread waits for an event, and for nothing else */
     struct mt_fabric_channel *channel; /* NULL: no events */
     bool has_thread;
     pthread_t thread;
@@ -498,12 +498,15 @@ void mt_ring_free(struct mt_engine_peer *peer);
 void mt_hold_open(struct mt_engine *engine);
 /* Whether a message of so many bytes, with its header, waits for the next ones. */
 bool mt_hold_wants(struct mt_engine_ring *ring, uint64_t bytes);
+/* The thread looks for what is held from now on (thread.c). */
+void mt_thread_watches(struct mt_engine *engine);
 /* It was sent, or is held. */
 void mt_hold_sent(struct mt_engine_ring *ring, bool held);
 /* All that are held leave. */
 void mt_hold_end(struct mt_engine *engine);
-/* The same where the program has not come back in time. */
-void mt_hold_late(struct mt_engine *engine);
+/* The same for the thread: those that the program has left for long. True: others
+ * are held. */
+bool mt_hold_late(struct mt_engine *engine, uint64_t now_ns);
 
 /* There are rings, and nothing in them: may be asked without the lock. */
 MT_INLINE bool mt_rings_empty(const struct mt_engine *engine)

@@ -163,16 +163,17 @@ bool mt_ring_busy(struct mt_engine_peer *peer)
 bool mt_ring_release(struct mt_engine_peer *peer)
 {
     struct mt_engine_ring *ring = peer->ring;
-    if (ring == NULL || ring->out.held == 0 || peer->ended) {
+    if (ring == NULL || ring->out.held == 0) {
         return true;
     }
-    enum mt_status status = mt_path_ring_flush(&ring->out);
+    enum mt_status status =
+        peer->ended ? MT_EPEER : mt_path_ring_flush(&ring->out);
     if (status != MT_OK && status != MT_EAGAIN) {
         mt_peer_end(peer);
     } else if (mt_path_ring_writing(&ring->out)) {
         mt_peer_busy(peer);
     }
-    return status != MT_EAGAIN;
+    return status == MT_OK;
 }
 
 /* ---- messages ---- */

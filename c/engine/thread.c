@@ -4,7 +4,7 @@
  *   sleeps   while nobody depends on this process, until a request begins or a
  *            peer runs out of credits;
  *   naps     while somebody else makes progress, and longer the longer; and while
- *            messages are held back, which it sends if they still are (hold.c);
+ *            messages are held back, which it sends when that is long (hold.c);
  *   waits    for an event of the device otherwise: of what a peer wants to be
  *            noticed (RTS and what else asks for an answer), or of a READ; then
  *            it polls until nothing comes any more, before it waits again, so
@@ -32,12 +32,25 @@ enum {
     MT_WATCH_NS = 100000000,
 };
 
-void mt_engine_wake(struct mt_engine *engine)
+static void mt_thread_wake(const struct mt_engine *engine)
 {
     const uint64_t one = 1;
+    ssize_t n = write(engine->wake_fd, &one, sizeof(one));
+    (void)n; /* full: it is readable, which is all that is wanted */
+}
+
+void mt_engine_wake(struct mt_engine *engine)
+{
     if (__atomic_exchange_n(&engine->asleep, 0, __ATOMIC_RELAXED) != 0) {
-        ssize_t n = write(engine->wake_fd, &one, sizeof(one));
-        (void)n; /* full: it is readable, which is all that is wanted */
+        mt_thread_wake(engine);
+    }
+}
+
+void mt_thread_watches(struct mt_engine *engine)
+{
+    if (mt_unlikely(engine->polls)) {
+        engine->polls = false;
+        mt_thread_wake(engine);
     }
 }
 
@@ -92,6 +105,7 @@ static void mt_thread_woken(struct mt_engine *engine)
     struct mt_fabric_cq *cq;
     mt_engine_lock(engine);
     engine->waiting = MT_WAITING_NOT;
+    engine->polls = false;
     while (mt_thread_channel(engine) != NULL &&
            mt_fabric_channel_take(engine->channel, &cq) == MT_OK) {
         engine->counts.thread_events++;
@@ -121,8 +135,10 @@ static void mt_thread_wait(struct mt_engine *engine)
     mt_thread_arm(engine, engine->busy == NULL);
     bool moved = mt_engine_round(engine); /* what came before it was armed */
     int wait_ms = mt_thread_may_wait(engine);
+    engine->polls = !moved && engine->holding == NULL;
+    bool polls = engine->polls;
     mt_engine_unlock(engine);
-    if (!moved) {
+    if (polls) {
         mt_thread_poll(engine, mt_fabric_channel_fd(engine->channel), wait_ms);
     }
     mt_thread_woken(engine);
@@ -175,18 +191,15 @@ static void mt_thread_watched(struct mt_engine *engine, uint64_t *last_ns)
     }
 }
 
-/* Sends what has been held back for a nap. True: something is held. */
-static bool mt_thread_release(struct mt_engine *engine, uint32_t *seen)
+/* Sends what has been held back for long. True: something else is held. */
+static bool mt_thread_release(struct mt_engine *engine)
 {
-    uint32_t holds = __atomic_load_n(&engine->holds, __ATOMIC_RELAXED);
     bool held = __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) != NULL;
-    if (held && holds == *seen) {
+    if (held) {
         mt_engine_lock(engine);
-        mt_hold_late(engine);
+        held = mt_hold_late(engine, mt_engine_now_ns());
         mt_engine_unlock(engine);
-        return false;
     }
-    *seen = holds;
     return held;
 }
 
@@ -195,7 +208,7 @@ static void *mt_thread_main(void *argument)
     struct mt_engine *engine = argument;
     uint64_t watched_ns = 0;
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
-    uint32_t rounds = 0, idle = 0, holds = 0;
+    uint32_t rounds = 0, idle = 0;
     bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
         mt_thread_watched(engine, &watched_ns);
@@ -204,7 +217,7 @@ static void *mt_thread_main(void *argument)
         }
         uint32_t now = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
         bool others = now != rounds;
-        bool holding = mt_thread_release(engine, &holds);
+        bool holding = mt_thread_release(engine);
         bool owes = mt_engine_owes(engine) > 0;
         rounds = now;
         idle = owes ? 0 : idle + 1;

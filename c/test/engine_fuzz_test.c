@@ -149,6 +149,11 @@ void mt_thread_arm(struct mt_engine *e, bool solicited)
     (void)solicited;
 }
 
+void mt_thread_watches(struct mt_engine *e)
+{
+    (void)e;
+}
+
 /* ---- an engine with one peer ---- */
 
 static struct mt_engine engine;

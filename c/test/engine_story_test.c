@@ -16,7 +16,7 @@
  *   refuse P | accept P  registration of memory
  *   look P               the program waits or looks, and has found what it wanted
  *   busy P               the program does something else before its next send
- *   late P               P's thread has found something held back twice
+ *   late P               P's thread finds what has been held back for long
  *   full P [but=N]       the queues of P, for all but so many WRITEs
  *   free P
  *   ring P>Q             P has sent much to Q: it gets a ring
@@ -363,7 +363,7 @@ static bool command(const char *line)
         world.engines[p].hold_gap_ns = 1;
     } else if (strcmp(verb, "late") == 0) {
         mt_engine_lock(&world.engines[p]);
-        mt_hold_late(&world.engines[p]);
+        mt_hold_late(&world.engines[p], UINT64_MAX);
         mt_engine_unlock(&world.engines[p]);
     } else if (strcmp(verb, "refuse") == 0) {
         world.pds[p].refuses = true;

@@ -298,6 +298,11 @@ void mt_thread_arm(struct mt_engine *engine, bool solicited)
     (void)solicited;
 }
 
+void mt_thread_watches(struct mt_engine *engine)
+{
+    (void)engine;
+}
+
 /* ---- moving ---- */
 
 static const struct world_memory *world_reach(uint32_t process, uint32_t rkey,

@@ -111,7 +111,7 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
         w->held = 0;
         w->moved = false;
     }
-    w->owes = status == MT_EAGAIN;
+    w->owes = status != MT_OK;
     return status;
 }
 
@@ -166,6 +166,7 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
     if (status != MT_OK) {
         return status;
     }
+    uint64_t at = w->at, tail = w->tail, end = w->end;
     mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
     w->first = w->held == 0 ? w->at : w->first;
     w->end = w->at + MT_PATH_RING_FLAG + bytes;
@@ -178,7 +179,15 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
     if (mt_likely(!hold) || w->at == 0) { /* the next one lies elsewhere */
         status = mt_path_ring_flush(w);
     }
-    return status == MT_EAGAIN ? MT_OK : status;
+    if (mt_unlikely(status != MT_OK && status != MT_EAGAIN)) {
+        w->held--; /* those before it may yet be sent, and again */
+        w->at = at;
+        w->tail = tail;
+        w->end = end;
+        w->moved = w->owes = false;
+        return status;
+    }
+    return MT_OK;
 }
 
 /* ---- reading ---- */

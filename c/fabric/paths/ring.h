@@ -58,7 +58,7 @@ struct mt_path_ring_writer {
                           * the last one's part in the copy ends */
     struct mt_path_rest rest; /* of the last one; no bytes: there is none */
     bool moved; /* they are posted, but for the first one's flag */
-    bool owes;  /* they would be, but for room in the send queue */
+    bool owes;  /* they would be, but for room in the send queue, or an error */
 };
 
 /* bytes: of the ring, as the reader made it. MT_ENOMEM, MT_EPERM: limits. */
@@ -74,7 +74,7 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
  * is not committed is given again. */
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
 /* Sends the first bytes of what was reserved, and the rest (NULL: none), for which
- * there must be room as well. MT_EAGAIN: it was not taken. It may have to wait for
+ * there must be room as well. Unless it says MT_OK it was not taken. It may have to wait for
  * room in the send queue (w->owes): what must not overtake the message waits for
  * mt_path_ring_flush. hold: it waits for that, or for the next message that is not
  * to be held, or for the end of the ring; without a rest. */
