@@ -270,7 +270,7 @@ test-arm64:
 			c/test/$${t}_test.c $(PROBE) c/regcache/front.c -lpthread && \
 		qemu-aarch64-static $(BUILD)/arm64/$$t || exit 1; \
 	done
-	for t in fabric_paths iwarp shm_fuzz fault_script datagrams; do \
+	for t in fabric_paths fabric_ring iwarp shm_fuzz fault_script datagrams; do \
 		aarch64-linux-gnu-gcc -std=gnu11 -O2 -D_GNU_SOURCE -static -o $(BUILD)/arm64/$$t \
 			c/test/$${t}_test.c $$(sed -n '1s|^/[*] sources: \(.*\) [*]/$$|\1|p' c/test/$${t}_test.c) \
 			-lpthread -ldl && \

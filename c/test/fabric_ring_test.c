@@ -1,0 +1,188 @@
+/* sources: c/fabric/paths/ring.c */
+/* Messages by WRITE into the ring of a peer (c/fabric/paths/ring.h), against a twin
+ * that knows what was written. */
+#include "../fabric/paths/ring.h"
+#include "toy.h"
+
+/* Which messages each flag stands for: all up to here, exclusive. */
+struct flags {
+    uint32_t ends[2000], count, told;
+};
+
+/* Nothing is held any more: what was written before has its flag. */
+static void flags_note(struct flags *f, uint32_t written)
+{
+    if (written > (f->count > 0 ? f->ends[f->count - 1] : 0)) {
+        f->ends[f->count++] = written;
+    }
+}
+
+/* The twin knows what was written, in order. */
+static void ring_test(void)
+{
+    enum { MESSAGES = 900, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
+    static struct mt_fabric_qp pair[2];
+    static uint32_t sizes[MESSAGES];
+    static unsigned char rests[MESSAGES][MOST]; /* sent straight from there */
+    struct mt_path_ring_writer w;
+    struct mt_path_ring_reader r;
+    static bool straight[MESSAGES];
+    uint32_t written = 0, read = 0, stalls = 0, silent = 0, held = 0;
+    static struct flags flags;
+    flags = (struct flags){.count = 0};
+    toy_pair(pair);
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
+    CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
+                                   (uintptr_t)r.memory->address, 0,
+                                   RING) == MT_OK);
+    CHECK(mt_path_ring_reserve(&w, MOST + 1) == NULL);
+    while (read < MESSAGES || mt_path_ring_writing(&w) || r.telling) {
+        struct mt_fabric_completion c;
+        const void *message;
+        uint32_t bytes;
+        if (written < MESSAGES && toy_random(2) == 0) {
+            uint32_t n = 1 + toy_random(toy_random(3) == 0 ? MOST : 100);
+            unsigned char *at = mt_path_ring_reserve(&w, n);
+            stalls += at == NULL;
+            if (w.held == 0) {
+                flags_note(&flags, written);
+            }
+            if (at != NULL && toy_random(8) > 0) {
+                uint32_t here = toy_random(3) == 0 ? 1 + toy_random(n) : n;
+                unsigned char *rest = rests[written];
+                struct mt_path_rest more = {
+                    .piece = {.address = rest, .bytes = n - here},
+                    .value = written + 1};
+                memset(at, (int)(written * 7 + 1), here);
+                memset(rest, (int)(written * 7 + 1), n - here);
+                sizes[written] = n;
+                straight[written] = here < n;
+                bool hold = here == n && toy_random(3) > 0;
+                enum mt_status status = mt_path_ring_commit(
+                    &w, here, here < n ? &more : NULL, hold);
+                CHECK(status == MT_OK || status == MT_EAGAIN);
+                if (status == MT_OK) {
+                    if (here < n) { /* what was held left before it */
+                        flags_note(&flags, written);
+                    }
+                    held += w.held > 1;
+                    written++;
+                }
+            }
+        }
+        if (toy_random(3) == 0 || written == MESSAGES) {
+            enum mt_status status = mt_path_ring_flush(&w);
+            CHECK(status == MT_OK || status == MT_EAGAIN);
+            CHECK(w.owes == (status == MT_EAGAIN));
+        }
+        if (w.held == 0) {
+            flags_note(&flags, written);
+        }
+        toy_step(&pair[toy_random(2)]);
+        while (toy_poll(&pair[0], &c)) {
+            CHECK(mt_path_kind(c.id) == MT_PATH_RING);
+            /* of those that went straight each completes, of others some, for
+             * all before them */
+            while (!straight[flags.ends[flags.told] - 1] &&
+                   silent < MT_PATH_RING_COMPLETES - 1) {
+                silent++;
+                flags.told++;
+            }
+            silent = 0;
+            CHECK(flags.told < flags.count);
+            uint32_t last = flags.ends[flags.told++] - 1;
+            CHECK(mt_path_value(c.id) == (straight[last] ? last + 1 : 0));
+            memset(rests[last], 0, MOST); /* it may change now */
+            CHECK(mt_path_ring_written(&w, &c) == MT_OK);
+        }
+        while (toy_poll(&pair[1], &c)) {
+            CHECK(mt_path_kind(c.id) == MT_PATH_RING_TOLD);
+            CHECK(mt_path_ring_told(&r, &c) == MT_OK);
+        }
+        if (toy_random(3) == 0 &&
+            mt_path_ring_peek(&r, &message, &bytes) == MT_OK) {
+            const unsigned char *m = message;
+            CHECK(mt_path_ring_waits(&r) && read < written);
+            CHECK(bytes == sizes[read]);
+            for (uint32_t i = 0; i < bytes; i++) {
+                CHECK(m[i] == (unsigned char)(read * 7 + 1));
+            }
+            mt_path_ring_drop(&r, bytes);
+            read++;
+        }
+        if (read > 0 && toy_random(20) == 0) { /* until then it gets no room */
+            r.word_address = (uintptr_t)w.memory->address;
+        }
+        if (mt_path_ring_owing(&r) && toy_random(3) == 0) {
+            enum mt_status status = mt_path_ring_tell(&r);
+            CHECK(status == MT_OK || status == MT_EAGAIN);
+        }
+    }
+    CHECK(stalls > 0 && held > 0 && w.tail == r.head);
+    CHECK(flags.told > flags.count - MT_PATH_RING_COMPLETES);
+    CHECK(flags.count < MESSAGES && flags.ends[flags.count - 1] == MESSAGES);
+    mt_path_ring_writer_close(&w);
+    mt_path_ring_reader_close(&r);
+}
+
+/* Nothing that the other side writes is believed. */
+static void ring_refuse_test(void)
+{
+    static struct mt_fabric_qp pair[2];
+    struct mt_path_ring_writer w;
+    struct mt_path_ring_reader r;
+    const void *message;
+    uint32_t bytes;
+    toy_pair(pair);
+    pair[0].full = 0;
+    CHECK(!mt_path_ring_right(MT_PATH_RING_LEAST - 64));
+    CHECK(!mt_path_ring_right(MT_PATH_RING_LEAST + 8));
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 100) == MT_EINVAL);
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 4096) == MT_OK);
+    CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
+                                   (uintptr_t)r.memory->address, 0,
+                                   4096) == MT_OK);
+    uint64_t *flag = (uint64_t *)r.ring;
+    for (unsigned i = 0; i < 100; i++) {
+        *flag = (uint64_t)toy_random(4) << 32 | toy_random(1u << 14);
+        enum mt_status status = mt_path_ring_peek(&r, &message, &bytes);
+        CHECK(status == MT_EPEER || status == MT_EAGAIN ||
+              (status == MT_OK && bytes <= 2048));
+        r.head = r.at = 0;
+    }
+    static const unsigned char whole[8] = {100, 2, 0, 0, 1}; /* 612 bytes */
+    *flag = 0;
+    for (unsigned i = 0; i <= 4; i++) { /* it comes byte by byte */
+        CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
+        memcpy(flag, whole, i + 1);
+    }
+    CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_OK && bytes == 612);
+    *flag = UINT64_C(2) << 32; /* twice nothing until the end */
+    CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
+    for (unsigned i = 0; i < 2; i++) { /* fill it, and lie about what was read */
+        CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
+        CHECK(mt_path_ring_commit(&w, 2000, NULL, false) == MT_OK);
+        while (mt_path_ring_flush(&w) == MT_EAGAIN) {
+            toy_step(&pair[0]);
+        }
+        toy_step(&pair[0]);
+        toy_step(&pair[0]);
+    }
+    *(uint64_t *)w.memory->address = UINT64_MAX / 2;
+    CHECK(mt_path_ring_reserve(&w, 2000) == NULL);
+    *(uint64_t *)w.memory->address = w.tail;
+    CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
+    mt_path_ring_writer_close(&w);
+    mt_path_ring_reader_close(&r);
+}
+
+int main(void)
+{
+    for (toy_seed = 1; toy_seed <= 40; toy_seed++) {
+        toy_state = toy_seed * UINT64_C(0x9e3779b97f4a7c15);
+        ring_test();
+        ring_refuse_test();
+    }
+    printf("fabric_ring_test: ok\n");
+    return 0;
+}
