@@ -254,11 +254,12 @@ MT_INLINE void mt_act_await(const struct mt_act_operation *operation)
     }
 }
 
-/* Who waited or looked has found at once what it wanted. Not in a child of fork. */
-MT_INLINE void mt_act_looked(void)
+/* At the beginning of each call that waits or looks: it may find at once what it wants,
+ * and take no turn. */
+MT_INLINE void mt_act_look(void)
 {
-    if (mt_likely(mt_act.engine != NULL)) {
-        mt_engine_looked(mt_act.engine);
+    if (mt_likely(mt_act.engine != NULL)) { /* not in a child of fork */
+        mt_engine_look(mt_act.engine);
     }
 }
 

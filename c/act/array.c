@@ -60,6 +60,7 @@ static bool array_begin(struct mt_act_array *array, int count,
     if (array->ours == 0) {
         return false;
     }
+    mt_act_look();
     if (mt_unlikely(array->natives > 0)) {
         array->copy = count <= MT_ACT_FEW ? array->few : copy_room(count);
     }

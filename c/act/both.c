@@ -43,8 +43,8 @@ static int receive_end(struct mt_act_operation *in, int error,
     if (error != MT_SUCCESS) {
         mt_engine_cancel(&in->engine);
     }
+    mt_act_look();
     mt_act_await(in);
-    mt_act_looked();
     mt_act_status(in, status);
     int own = mt_act_finish(in);
     return error != MT_SUCCESS ? error : own;

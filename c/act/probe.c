@@ -33,6 +33,7 @@ static bool wanted(int rank, int tag, MT_Comm handle, const MT_Status *status,
         ((tag < 0 || tag > mt_act.tag_limit) && tag != MT_ANY_TAG)) {
         return false;
     }
+    mt_act_look();
     *w = (struct mt_act_wanted){
         comm, rank == MT_ANY_SOURCE ? MT_ENGINE_ANY : rank,
         tag == MT_ANY_TAG ? MT_ENGINE_ANY : tag};
@@ -45,9 +46,6 @@ static enum mt_status look(const struct mt_act_wanted *w, MT_Status *status,
     struct mt_engine_envelope found;
     enum mt_status looked = mt_engine_probe(w->comm->context, w->source,
                                             w->tag, &found, message_p);
-    if (looked == MT_OK) {
-        mt_act_looked();
-    }
     if (looked == MT_OK && status != MT_STATUS_IGNORE) {
         mt_status_set(status, found.source, found.tag, found.bytes, 0);
     }
@@ -272,6 +270,7 @@ static bool mrecv(struct mt_act_message *m, MT_Message *handle,
     struct mt_act_comm *comm = matched->comm;
     int error = matched_receive(matched, handle, m, type, &operation);
     if (error == MT_SUCCESS) {
+        mt_act_look();
         mt_act_await(&operation);
         error = mt_act_finish(&operation);
         mt_act_status(&operation, status);

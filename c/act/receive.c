@@ -14,8 +14,8 @@ static bool receive_blocking(const struct mt_act_message *m, MT_Comm handle,
     }
     int error = mt_act_receive(&operation, comm, m, type);
     if (mt_likely(error == MT_SUCCESS)) {
+        mt_act_look();
         mt_act_await(&operation);
-        mt_act_looked();
         error = mt_act_finish(&operation);
         mt_act_status(&operation, status);
     }

@@ -29,7 +29,6 @@ int mt_act_complete(struct mt_act_request *request, MT_Request *handle,
                     MT_Status *status)
 {
     int error = MT_SUCCESS, other = MT_SUCCESS;
-    mt_act_looked();
     status_of(request, status);
     if (request->started && request->kind != MT_ACT_BUFFERED) {
         error = mt_act_finish(&request->operation);
@@ -53,6 +52,7 @@ static int Wait(MT_Request *handle, MT_Status *status)
     if (request == NULL || !mt_act_status_right(status)) {
         return MT_PMPI(Wait)(handle, status);
     }
+    mt_act_look();
     while (!mt_act_request_done(request)) {
         mt_act_turn(&wait);
     }
@@ -63,6 +63,7 @@ static int Wait(MT_Request *handle, MT_Status *status)
 /* Looks once more after a round of progress. */
 static bool done_now(const struct mt_act_request *request)
 {
+    mt_act_look();
     if (mt_act_request_done(request)) {
         return true;
     }

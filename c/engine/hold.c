@@ -1,15 +1,16 @@
 /* hold.c: short messages to one peer that follow each other at once leave its ring
  * together (message coalescing), where each WRITE is a system call of who posts it.
  * Elsewhere a WRITE costs so little that the first one would wait for longer than all
- * save: 50 ns of 250 over shared memory.
+ * of them save.
  *
  * A run is what is sent to a peer by its ring while the program neither waits nor
  * looks. A message is held back when the last two runs were longer than this one is
- * yet (those of a program that does much between its sends count as none), so that the last one of a run of the usual
- * length takes along all that are held; and for no longer than twice a system call
- * takes, as far as the program sends. What is held because a run ends early leaves when the program next waits, looks or sends the peer another message, or with the
- * thread, which looks for it between its naps; then the peer is left alone for a
- * while, and for longer each time. */
+ * yet (those of a program that does much between its sends count as none), so that the
+ * last one of a run of the usual length takes along all that are held; and for no
+ * longer than twice a system call takes, as far as the program sends. What is held
+ * because a run ends early leaves when the program next waits, looks or sends the peer
+ * another message, or with the thread, which looks for it between its naps; then the
+ * peer is left alone for a while, and for longer each time. */
 #include "inside.h"
 
 enum {
@@ -130,7 +131,7 @@ bool mt_hold_late(struct mt_engine *engine, uint64_t now_ns)
     return kept != NULL;
 }
 
-void mt_engine_looked(struct mt_engine *engine)
+void mt_engine_look(struct mt_engine *engine)
 {
     __atomic_store_n(&engine->looks,
                      __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1,

@@ -136,7 +136,6 @@ struct mt_eager {
     uint64_t looked_ns; /* as of then; 0: it has not begun */
 };
 
-/* Rings between this process and a peer, one for each direction. */
 /* Messages that were sent by a ring one after the other (hold.c). */
 struct mt_run {
     uint64_t sent_ns;  /* the latest message */
@@ -150,6 +149,7 @@ struct mt_run {
     uint32_t longer;   /* how many they were at first, the last time */
 };
 
+/* Rings between this process and a peer, one for each direction. */
 struct mt_engine_ring {
     struct mt_engine_peer *peer;
     struct mt_path_ring_writer out; /* no memory: it did not offer one */
@@ -212,7 +212,7 @@ struct mt_engine {
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
     struct mt_engine_ring *holding; /* both are read without the lock */
-    uint32_t looks;                 /* of the program, that found what it wanted */
+    uint32_t looks;                 /* of mt_engine_look */
     uint64_t hold_gap_ns;           /* between messages of a run, and that one is
                                      * held, at most; 0: none is */
     uint32_t process, processes;

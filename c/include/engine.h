@@ -274,9 +274,9 @@ uint32_t mt_engine_discard(struct mt_engine *engine);
 bool mt_engine_progress(struct mt_engine *engine);
 /* The same for who looks again at once: most of its turns look at rings only. */
 bool mt_engine_spin(struct mt_engine *engine);
-/* Who waited or looked has found at once what it wanted: what was held back for the
- * sake of later messages leaves. */
-void mt_engine_looked(struct mt_engine *engine);
+/* The program waits or looks, though perhaps without a turn, for what it wants is here:
+ * what was held back for the sake of later messages leaves. */
+void mt_engine_look(struct mt_engine *engine);
 
 /* How many things other processes may wait for this one to do: requests that are
  * not done, and peers that something is still on its way to or owed. 0: nobody

@@ -14,7 +14,7 @@
  *   land P>Q [COUNT]     the same, but nobody looks yet
  *   settle               everything, until nothing is posted any more
  *   refuse P | accept P  registration of memory
- *   look P               the program waits or looks, and has found what it wanted
+ *   look P               the program waits or looks
  *   busy P               the program does something else before its next send
  *   late P               P's thread finds what has been held back for long
  *   full P [but=N]       the queues of P, for all but so many WRITEs
@@ -358,7 +358,7 @@ static bool command(const char *line)
     } else if (strcmp(verb, "settle") == 0) {
         world_settle();
     } else if (strcmp(verb, "look") == 0) {
-        mt_engine_looked(&world.engines[p]);
+        mt_engine_look(&world.engines[p]);
     } else if (strcmp(verb, "busy") == 0) {
         world.engines[p].hold_gap_ns = 1;
     } else if (strcmp(verb, "late") == 0) {

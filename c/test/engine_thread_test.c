@@ -142,12 +142,12 @@ static void run_held(void *argument)
     if (fix.rank == 0) {
         for (int i = 0; i < RUNS * RUN; i++) {
             if (i % RUN == 0) {
-                mt_engine_looked(fix.engine);
+                mt_engine_look(fix.engine);
             }
             start_send(c, &requests[i % RUN], 1, MORE, out, sizeof(out));
             CHECK(mt_engine_done(&requests[i % RUN])); /* else it is no run */
         }
-        mt_engine_looked(fix.engine);
+        mt_engine_look(fix.engine);
         start_send(c, &requests[0], 1, MORE, out, sizeof(out));
         start_send(c, &requests[1], 1, LAST, out, sizeof(out));
         mt_engine_count(fix.engine, &counts);

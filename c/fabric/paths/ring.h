@@ -74,9 +74,9 @@ void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
  * is not committed is given again. */
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
 /* Sends the first bytes of what was reserved, and the rest (NULL: none), for which
- * there must be room as well. Unless it says MT_OK it was not taken. It may have to wait for
- * room in the send queue (w->owes): what must not overtake the message waits for
- * mt_path_ring_flush. hold: it waits for that, or for the next message that is not
+ * there must be room as well. Unless it says MT_OK it was not taken. It may have to
+ * wait for room in the send queue (w->owes): what must not overtake the message waits
+ * for mt_path_ring_flush. hold: it waits for that, or for the next message that is not
  * to be held, or for the end of the ring; without a rest. */
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
                                    uint64_t bytes,
