@@ -25,10 +25,12 @@ func TestKernelMonitor(t *testing.T) {
 		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket)) })
 	}
 	for _, way := range notByKernel {
-		if !slices.Contains(ways(t, exe), way) {
-			continue // not on this architecture
-		}
-		t.Run(way, func(t *testing.T) { expectStale(t, single(t, exe, way, 1, "SOCKET="+socket)) })
+		t.Run(way, func(t *testing.T) {
+			if !slices.Contains(ways(t, exe), way) {
+				t.Skip("no 32-bit system calls here: not x86, a kernel without IA32_EMULATION, or a hypervisor that does not pass int 0x80 on")
+			}
+			expectStale(t, single(t, exe, way, 1, "SOCKET="+socket))
+		})
 	}
 }
 

@@ -4,7 +4,7 @@
  *   stale WAY,... CYCLES [THREADS] a line for each: cycles, reused, hits, stale,
  *                                  who watched; before it, now and then, how
  *                                  far it is
- *   stale --list                   the ways
+ *   stale --list                   the ways that this machine has
  *
  * A registration is an address, the generations read before, and marks written
  * into the memory: found while the marks are gone, it is stale. MONITOR says who
@@ -145,7 +145,9 @@ static const struct way *way_named(const char *name)
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++) {
         for (const struct way *w = groups[g]; w->name != NULL; w++) {
             if (name == NULL) {
-                puts(w->name);
+                if (w->possible == NULL || w->possible()) {
+                    puts(w->name);
+                }
             } else if (strcmp(w->name, name) == 0) {
                 return w;
             }

@@ -26,6 +26,8 @@ struct way {
     /* Contents survive, or may do so, although other pages take the place: any
      * registration that is found afterwards counts as stale. */
     bool keeps_contents;
+
+    bool (*possible)(void); /* on this machine; NULL: on every one */
 };
 
 extern const struct way libc_ways[], raw_ways[], file_ways[], process_ways[];

@@ -140,13 +140,13 @@ static void destroy_punch_elsewhere(struct place *p, char *a)
 }
 
 const struct way file_ways[] = {
-    {"file-remove", create_file, destroy_remove, false},
-    {"file-punch", create_file, destroy_punch, false},
-    {"file-ftruncate", create_file, destroy_ftruncate, false},
-    {"file-truncate", create_file, destroy_truncate, false},
-    {"file-open", create_file, destroy_open, false},
-    {"file-openat2", create_file, destroy_openat2, false},
-    {"file-remap", create_file, destroy_remap, false},
-    {"file-punch-elsewhere", create_file, destroy_punch_elsewhere, false},
-    {NULL, NULL, NULL, false},
+    {"file-remove", create_file, destroy_remove, false, NULL},
+    {"file-punch", create_file, destroy_punch, false, NULL},
+    {"file-ftruncate", create_file, destroy_ftruncate, false, NULL},
+    {"file-truncate", create_file, destroy_truncate, false, NULL},
+    {"file-open", create_file, destroy_open, false, NULL},
+    {"file-openat2", create_file, destroy_openat2, false, NULL},
+    {"file-remap", create_file, destroy_remap, false, NULL},
+    {"file-punch-elsewhere", create_file, destroy_punch_elsewhere, false, NULL},
+    {NULL, NULL, NULL, false, NULL},
 };

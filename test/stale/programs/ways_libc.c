@@ -153,15 +153,15 @@ static void destroy_shm_remap(struct place *p, char *a)
 }
 
 const struct way libc_ways[] = {
-    {"munmap", create_anonymous, destroy_munmap, false},
-    {"huge", create_huge, destroy_munmap, false},
-    {"dontneed", create_once, destroy_dontneed, false},
-    {"free-advice", create_once, destroy_free_advice, true},
-    {"malloc", create_malloc, destroy_malloc, false},
-    {"aligned", create_aligned, destroy_malloc, false},
-    {"realloc", create_malloc, destroy_realloc, false},
-    {"trim", create_heap, destroy_trim, false},
-    {"shmdt", create_shm, destroy_shm, false},
-    {"shm-remap", create_shm_once, destroy_shm_remap, false},
-    {NULL, NULL, NULL, false},
+    {"munmap", create_anonymous, destroy_munmap, false, NULL},
+    {"huge", create_huge, destroy_munmap, false, NULL},
+    {"dontneed", create_once, destroy_dontneed, false, NULL},
+    {"free-advice", create_once, destroy_free_advice, true, NULL},
+    {"malloc", create_malloc, destroy_malloc, false, NULL},
+    {"aligned", create_aligned, destroy_malloc, false, NULL},
+    {"realloc", create_malloc, destroy_realloc, false, NULL},
+    {"trim", create_heap, destroy_trim, false, NULL},
+    {"shmdt", create_shm, destroy_shm, false, NULL},
+    {"shm-remap", create_shm_once, destroy_shm_remap, false, NULL},
+    {NULL, NULL, NULL, false, NULL},
 };

@@ -89,10 +89,10 @@ static void destroy_thread(struct place *p, char *a)
 }
 
 const struct way process_ways[] = {
-    {"fork", create_once, destroy_fork, true},
-    {"clone", create_once, destroy_clone, true},
-    {"clone3", create_once, destroy_clone3, true},
-    {"vfork", create_anonymous, destroy_vfork, false},
-    {"thread", create_anonymous, destroy_thread, false},
-    {NULL, NULL, NULL, false},
+    {"fork", create_once, destroy_fork, true, NULL},
+    {"clone", create_once, destroy_clone, true, NULL},
+    {"clone3", create_once, destroy_clone3, true, NULL},
+    {"vfork", create_anonymous, destroy_vfork, false, NULL},
+    {"thread", create_anonymous, destroy_thread, false, NULL},
+    {NULL, NULL, NULL, false, NULL},
 };

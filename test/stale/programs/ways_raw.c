@@ -1,6 +1,8 @@
 /* ways_raw.c: memory lost by system calls that no library sees. */
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -212,15 +214,43 @@ static void destroy_ring_polled(struct place *p, char *a)
 
 #if defined(__x86_64__)
 
-/* the 32-bit system call, from a 64-bit program */
-static void destroy_compat(struct place *p, char *a)
+/* A 32-bit system call, from a 64-bit program. */
+static long compat(long number, const void *first, size_t second)
 {
-    enum { I386_MUNMAP = 91 };
     long result;
     __asm__ volatile("int $0x80"
                      : "=a"(result)
-                     : "a"(I386_MUNMAP), "b"(a), "c"(p->bytes)
+                     : "a"(number), "b"(first), "c"(second)
                      : "memory", "r8", "r9", "r10", "r11");
+    return result;
+}
+
+static sigjmp_buf without_compat;
+
+static void no_compat(int signal)
+{
+    (void)signal;
+    siglongjmp(without_compat, 1);
+}
+
+/* A kernel without 32-bit calls (CONFIG_IA32_EMULATION, ia32_emulation=), and a
+ * hypervisor that does not pass int 0x80 on, end a program that makes one with a
+ * signal. */
+static bool has_compat(void)
+{
+    enum { I386_GETPID = 20 };
+    struct sigaction before, catch = {.sa_handler = no_compat};
+    sigaction(SIGSEGV, &catch, &before);
+    bool has = sigsetjmp(without_compat, 1) == 0 &&
+               compat(I386_GETPID, NULL, 0) == getpid();
+    sigaction(SIGSEGV, &before, NULL);
+    return has;
+}
+
+static void destroy_compat(struct place *p, char *a)
+{
+    enum { I386_MUNMAP = 91 };
+    long result = compat(I386_MUNMAP, a, p->bytes);
     if (result != 0) {
         errno = (int)-result;
         unsupported("munmap by int 0x80");
@@ -230,19 +260,19 @@ static void destroy_compat(struct place *p, char *a)
 #endif
 
 const struct way raw_ways[] = {
-    {"raw-munmap", create_anonymous, destroy_munmap, false},
-    {"raw-mremap", create_anonymous, destroy_mremap, false},
-    {"raw-mremap-over", create_once, destroy_mremap_over, false},
-    {"raw-mremap-dontunmap", create_once, destroy_mremap_dontunmap, false},
-    {"raw-fixed", create_once, destroy_fixed, false},
-    {"raw-dontneed", create_once, destroy_dontneed, false},
-    {"raw-guard", create_once, destroy_guard, false},
-    {"raw-brk", create_brk, destroy_brk, false},
-    {"raw-process-madvise", create_once, destroy_process_madvise, false},
-    {"raw-io-uring", create_once, destroy_ring, false},
-    {"raw-io-uring-polled", create_once, destroy_ring_polled, false},
+    {"raw-munmap", create_anonymous, destroy_munmap, false, NULL},
+    {"raw-mremap", create_anonymous, destroy_mremap, false, NULL},
+    {"raw-mremap-over", create_once, destroy_mremap_over, false, NULL},
+    {"raw-mremap-dontunmap", create_once, destroy_mremap_dontunmap, false, NULL},
+    {"raw-fixed", create_once, destroy_fixed, false, NULL},
+    {"raw-dontneed", create_once, destroy_dontneed, false, NULL},
+    {"raw-guard", create_once, destroy_guard, false, NULL},
+    {"raw-brk", create_brk, destroy_brk, false, NULL},
+    {"raw-process-madvise", create_once, destroy_process_madvise, false, NULL},
+    {"raw-io-uring", create_once, destroy_ring, false, NULL},
+    {"raw-io-uring-polled", create_once, destroy_ring_polled, false, NULL},
 #if defined(__x86_64__)
-    {"raw-int80", create_anonymous, destroy_compat, false},
+    {"raw-int80", create_anonymous, destroy_compat, false, has_compat},
 #endif
-    {NULL, NULL, NULL, false},
+    {NULL, NULL, NULL, false, NULL},
 };
