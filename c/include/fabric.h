@@ -93,6 +93,10 @@ struct mt_fabric_caps {
     bool offloads; /* somebody else than who posts and polls carries work out: a
                     * device, or an engine thread */
     bool implicit; /* nothing is pinned: mt_fabric_mr_implicit */
+    uint32_t first_word_last; /* bytes of a WRITE to an address that is a multiple
+                               * of 8, in memory from mt_fabric_mr_allocate, of
+                               * which the first 8 are one store, seen after all
+                               * the others; 0: no such WRITE */
 };
 
 /* A port of a device. Each is a rail. */

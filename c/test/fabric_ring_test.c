@@ -17,8 +17,8 @@ static void flags_note(struct flags *f, uint32_t written)
     }
 }
 
-/* The twin knows what was written, in order. */
-static void ring_test(void)
+/* The twin knows what was written, in order, and the device's first_word_last. */
+static void ring_test(uint32_t first_word_last)
 {
     enum { MESSAGES = 900, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
     static struct mt_fabric_qp pair[2];
@@ -33,8 +33,8 @@ static void ring_test(void)
     toy_pair(pair);
     CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
     CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
-                                   (uintptr_t)r.memory->address, 0,
-                                   RING) == MT_OK);
+                                   (uintptr_t)r.memory->address, 0, RING,
+                                   first_word_last) == MT_OK);
     CHECK(mt_path_ring_reserve(&w, MOST + 1) == NULL);
     while (read < MESSAGES || mt_path_ring_writing(&w) || r.telling) {
         struct mt_fabric_completion c;
@@ -140,8 +140,8 @@ static void ring_refuse_test(void)
     CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 100) == MT_EINVAL);
     CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], 4096) == MT_OK);
     CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
-                                   (uintptr_t)r.memory->address, 0,
-                                   4096) == MT_OK);
+                                   (uintptr_t)r.memory->address, 0, 4096,
+                                   0) == MT_OK);
     uint64_t *flag = (uint64_t *)r.ring;
     for (unsigned i = 0; i < 100; i++) {
         *flag = (uint64_t)toy_random(4) << 32 | toy_random(1u << 14);
@@ -180,7 +180,9 @@ int main(void)
 {
     for (toy_seed = 1; toy_seed <= 40; toy_seed++) {
         toy_state = toy_seed * UINT64_C(0x9e3779b97f4a7c15);
-        ring_test();
+        ring_test(0);
+        ring_test(200);
+        ring_test(1 << 16);
         ring_refuse_test();
     }
     printf("fabric_ring_test: ok\n");

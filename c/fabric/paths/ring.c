@@ -14,7 +14,8 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                         struct mt_fabric_pd *pd,
                                         struct mt_fabric_qp *qp,
                                         uint64_t remote_address, uint32_t rkey,
-                                        uint64_t bytes)
+                                        uint64_t bytes,
+                                        uint32_t first_word_last)
 {
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
@@ -22,7 +23,8 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
     *w = (struct mt_path_ring_writer){.qp = qp,
                                       .bytes = bytes,
                                       .remote_address = remote_address,
-                                      .rkey = rkey};
+                                      .rkey = rkey,
+                                      .first_word_last = first_word_last};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, MT_PATH_RING_LINE + bytes,
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &w->memory);
@@ -70,13 +72,16 @@ static void mt_write_flag(struct mt_path_ring_writer *w, uint64_t flag)
     memcpy(w->copy + w->at, &flag, sizeof(flag));
 }
 
-static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
+/* The flag of the first message, and all that lies behind it if that has not been
+ * posted. */
+static enum mt_status mt_post_flag(struct mt_path_ring_writer *w, bool alone)
 {
     uint64_t value = w->rest.piece.bytes > 0 ? w->rest.value : 0;
     /* whoever waits for its rest wants to know when that has left */
     bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES || value != 0;
     enum mt_status status = mt_ring_post(
-        w, w->first, MT_PATH_RING_FLAG, NULL, mt_path_id(MT_PATH_RING, value),
+        w, w->first, alone ? MT_PATH_RING_FLAG : w->end - w->first,
+        alone ? NULL : &w->rest.piece, mt_path_id(MT_PATH_RING, value),
         completes ? MT_FABRIC_SIGNALED : 0);
     if (status == MT_OK) {
         w->silent = completes ? 0 : w->silent + 1;
@@ -98,14 +103,15 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     if (mt_likely(w->held == 0)) {
         return MT_OK;
     }
-    if (mt_likely(!w->moved)) {
+    bool alone = w->end - w->first + w->rest.piece.bytes > w->first_word_last;
+    if (alone && !w->moved) {
         uint64_t from = w->first + MT_PATH_RING_FLAG;
         status = mt_ring_post(w, from, w->end - from, &w->rest.piece,
                               mt_path_id(MT_PATH_RING_DATA, 0), MT_FABRIC_MORE);
         w->moved = status == MT_OK;
     }
     if (mt_likely(status == MT_OK)) {
-        status = mt_post_flag(w);
+        status = mt_post_flag(w, alone);
     }
     if (mt_likely(status == MT_OK)) {
         w->held = 0;

@@ -46,6 +46,7 @@ static uint32_t mt_shm_devices(struct mt_fabric_device *devices, uint32_t limit)
         caps->ud_payload = MT_INBOX_PAYLOAD;
         caps->events = mt_can_barrier();
         caps->waits_for_receive = true;
+        caps->first_word_last = MT_SHM_COPY;
     }
     return 1;
 }

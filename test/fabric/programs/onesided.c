@@ -120,6 +120,52 @@ static void flags(struct side *s)
     side_close(s);
 }
 
+static const char *needs_first_word_last(const struct mt_fabric_caps *caps)
+{
+    return caps->first_word_last > 0 ? "" : "WRITEs whose first word is last";
+}
+
+/* Who sees the first word of a WRITE sees all of it, from one piece or several. */
+static void first_word_last(struct side *s)
+{
+    enum { N = 2000, MOST = 1 << 16 };
+    side_open(s, false);
+    side_connect(s);
+    uint32_t most = s->caps->first_word_last;
+    most = most < MOST ? most : MOST;
+    struct mt_fabric_mr *in = allocated(s, MOST), *out = registered(s, MOST);
+    struct remote there = remote_of(s, in);
+    char *data = out->address;
+    for (uint64_t i = 1; i <= N; i++) {
+        size_t at = 64 * (i % 3), n = sizeof(i) + (i * 7919) % (most - 7);
+        n = at + n > MOST ? MOST - at : n;
+        if ((i + (uint64_t)s->rank) % 2 == 0) {
+            size_t first = i % 4 == 0 ? n : 1 + i % (n - 1);
+            memcpy(data, &i, sizeof(i));
+            fill(data + sizeof(i), n - sizeof(i), i);
+            struct mt_fabric_piece p[2] = {piece(out, 0, first),
+                                           piece(out, first, n - first)};
+            struct mt_fabric_send work = work_of(MT_FABRIC_WRITE, i, p, there, at);
+            work.piece_count = first < n ? 2 : 1;
+            post(s, s->qp, &work);
+            next_ok(s, s->send_cq);
+        } else {
+            char *word = (char *)in->address + at;
+            struct mt_fabric_completion none;
+            while (__atomic_load_n((uint64_t *)(void *)word,
+                                   __ATOMIC_ACQUIRE) != i) {
+                mt_fabric_poll(s->send_cq, &none, 0);
+                waiting(s);
+            }
+            CHECK(filled(word + sizeof(i), n - sizeof(i), i));
+        }
+    }
+    meet(s);
+    OK(mt_fabric_mr_destroy(in));
+    release(out);
+    side_close(s);
+}
+
 /* A hint may be followed by nothing: polling is enough. */
 static void more(struct side *s)
 {
@@ -358,6 +404,7 @@ static const char *needs_read_and_waiting(const struct mt_fabric_caps *caps)
 const struct test tests_onesided[] = {
     {"write sizes", writes, needs_read},
     {"write and flag", flags, needs_flag},
+    {"first word last", first_word_last, needs_first_word_last},
     {"write with more to come", more, needs_flag},
     {"write with immediate", immediates, needs_imm},
     {"read", reads, needs_read},
