@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +19,8 @@ import (
 // that is not loaded.
 const cLimit = 15 * time.Minute
 
-// slow tests are named with their time, for whoever wants the whole to be faster.
+// slow tests, of C and of Go, are named with their time, for whoever wants the whole to
+// be faster.
 const slow = 5 * time.Second
 
 // sanitizers of the C tests: how each is asked for, and the compiler to use.
@@ -34,7 +36,8 @@ var sanitizers = []struct {
 
 // cTests builds each c/test/*_test.c with the sources its first line names
 // ("/* sources: c/probe/a.c c/probe/b.c */") and runs it under every
-// sanitizer; then the tests that need an MPI (c/test/mpi_*.c), once per MPI.
+// sanitizer, as many at once as there are processors; then the tests that need an MPI
+// (c/test/mpi_*.c), once per MPI.
 func cTests(t *tally) {
 	dir, err := os.MkdirTemp("", "mpitrace-ctest")
 	if err != nil {
@@ -47,10 +50,10 @@ func cTests(t *tally) {
 		flags := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"}, s.flags...)
 		o := objects{dir: filepath.Join(dir, s.cc+" "+s.name), cc: s.cc, flags: flags}
 		o.make(tests)
-		for _, path := range tests {
+		each(tests, func(path string) {
 			name := fmt.Sprintf("%s (%s, %s)", filepath.Base(path), s.cc, s.name)
-			buildAndRun(t, name, dir, s.cc, flags, o.of(path))
-		}
+			buildAndRun(t, name, o.dir, s.cc, flags, o.of(path))
+		})
 	}
 	facts, _ := filepath.Glob("c/test/mpi_*.c")
 	for _, path := range facts {
@@ -94,17 +97,24 @@ func (o *objects) make(tests []string) {
 		fmt.Println(err)
 		return
 	}
+	each(slices.Collect(maps.Keys(sources)), func(source string) {
+		object := filepath.Join(o.dir, strings.ReplaceAll(source, "/", "_")+".o")
+		args := append(slices.Clone(o.flags), "-c", source, "-o", object)
+		if out, err := exec.Command(o.cc, args...).CombinedOutput(); err != nil {
+			fmt.Printf("%s %s\n%s", o.cc, strings.Join(args, " "), out)
+		}
+	})
+}
+
+// each calls do with every one of names, with as many at once as there are processors.
+func each(names []string, do func(name string)) {
 	var group sync.WaitGroup
 	turn := make(chan bool, runtime.NumCPU())
-	for source := range sources {
+	for _, name := range names {
+		turn <- true
 		group.Go(func() {
-			turn <- true
 			defer func() { <-turn }()
-			object := filepath.Join(o.dir, strings.ReplaceAll(source, "/", "_")+".o")
-			args := append(slices.Clone(o.flags), "-c", source, "-o", object)
-			if out, err := exec.Command(o.cc, args...).CombinedOutput(); err != nil {
-				fmt.Printf("%s %s\n%s", o.cc, strings.Join(args, " "), out)
-			}
+			do(name)
 		})
 	}
 	group.Wait()
@@ -132,7 +142,7 @@ func sourcesOf(path string) []string {
 
 // buildAndRun links files, sources or objects, and runs what comes of it.
 func buildAndRun(t *tally, name, dir, cc string, flags, files []string) {
-	exe := filepath.Join(dir, "test")
+	exe := filepath.Join(dir, name)
 	args := append(slices.Concat(flags, files), "-o", exe, "-lpthread", "-ldl", "-lm")
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.fail(name, fmt.Sprintf("%s %s\n%s", cc, strings.Join(args, " "), out))

@@ -106,6 +106,9 @@ func (p goPackage) take(e *event, name string, t *tally) {
 		if e.Test == "" {
 			fmt.Printf("ok   %s %.0f s\n", name, e.Elapsed)
 		} else if !g.parent {
+			if e.Elapsed >= slow.Seconds() {
+				fmt.Printf("ok   %s %s %.0f s\n", name, e.Test, e.Elapsed)
+			}
 			t.pass()
 		}
 	case "skip":

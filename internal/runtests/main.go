@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// tally counts the results of all groups.
+// tally counts the results of all groups, of several tests at once too.
 type tally struct {
+	sync.Mutex
 	passed, failed int
 	failures       []failure
 }
@@ -22,10 +24,16 @@ type tally struct {
 // failure is a test, and what it said.
 type failure struct{ name, output string }
 
-func (t *tally) pass() { t.passed++ }
+func (t *tally) pass() {
+	t.Lock()
+	defer t.Unlock()
+	t.passed++
+}
 
 // fail shows a failed test at once, and once more in summary.
 func (t *tally) fail(name, output string) {
+	t.Lock()
+	defer t.Unlock()
 	t.failed++
 	t.failures = append(t.failures, failure{name, output})
 	fmt.Printf("%sFAIL %s\n", output, name)
