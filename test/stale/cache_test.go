@@ -106,6 +106,7 @@ func expectSent(t *testing.T, s sent) {
 // TestCache: messages from registrations of the whole cache, over each device,
 // while memory is lost in every way that the kernel monitor sees.
 func TestCache(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), buildCache(t, "gcc")
 	noise := 0
 	for _, device := range devices {
@@ -125,6 +126,7 @@ func TestCache(t *testing.T) {
 // TestCacheControl: without a monitor that sees it each way leads to messages
 // from stale registrations.
 func TestCacheControl(t *testing.T) {
+	t.Parallel()
 	exe := buildCache(t, "gcc")
 	for _, device := range devices {
 		for _, way := range []string{"munmap", "malloc", "realloc", "dontneed", "thread", "raw-munmap"} {
@@ -139,6 +141,7 @@ func TestCacheControl(t *testing.T) {
 
 // TestCacheLibucm: as libucm is documented, and no better.
 func TestCacheLibucm(t *testing.T) {
+	t.Parallel()
 	exe := buildCache(t, "gcc")
 	need(t, libucs())
 	for _, device := range devices {
@@ -168,6 +171,7 @@ func TestCacheUnwatched(t *testing.T) {
 // TestCacheMemlock: two ranks of a node may lock 64 KiB: each keeps to its half,
 // what is larger is refused, and what fits is served.
 func TestCacheMemlock(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), buildCache(t, "gcc")
 	for _, device := range devices {
 		t.Run(device, func(t *testing.T) {

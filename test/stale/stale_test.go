@@ -20,6 +20,7 @@ import (
 var notByKernel = []string{"file-punch-elsewhere", "raw-int80"}
 
 func TestKernelMonitor(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), build(t, "gcc")
 	for _, way := range without(ways(t, exe), notByKernel...) {
 		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "SOCKET="+socket)) })
@@ -37,6 +38,7 @@ func TestKernelMonitor(t *testing.T) {
 // TestControl: with generations that never change each way leaves stale
 // registrations, so that a test that finds none proves something.
 func TestControl(t *testing.T) {
+	t.Parallel()
 	exe := build(t, "gcc")
 	for _, way := range ways(t, exe) {
 		t.Run(way, func(t *testing.T) {
@@ -50,6 +52,7 @@ func TestControl(t *testing.T) {
 var byLibucm = []string{"munmap", "huge", "dontneed", "free-advice", "malloc", "aligned", "realloc", "trim", "shmdt", "shm-remap", "file-remove", "fork", "vfork", "thread"}
 
 func TestLibucm(t *testing.T) {
+	t.Parallel()
 	exe := build(t, "gcc")
 	need(t, libucs())
 	for _, way := range byLibucm {
@@ -77,6 +80,7 @@ func library(name, packages string) error {
 // TestThreads: several threads lose memory at once, with glibc from heaps of
 // their own.
 func TestThreads(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), build(t, "gcc")
 	for _, way := range []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread", "fork", "raw-munmap", "raw-fixed"} {
 		t.Run(way, func(t *testing.T) {
@@ -121,6 +125,7 @@ const copied = 10
 
 // TestAllocators: others than glibc's.
 func TestAllocators(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), build(t, "gcc")
 	for _, a := range allocators {
 		t.Run(a.library, func(t *testing.T) {

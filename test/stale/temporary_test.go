@@ -14,6 +14,7 @@ import (
 // freed in every iteration, with the kernel's monitor: it sees that the temporary
 // one goes, and that the buffer stays.
 func TestTemporary(t *testing.T) {
+	t.Parallel()
 	socket, exe := helper(t), filepath.Join(t.TempDir(), "temporary")
 	compile(t, "gcc", exe, "../../bench/regcache/programs/temporary.c", "../../c/regcache/front.c")
 	share := func(malloc, place string) float64 {

@@ -46,6 +46,7 @@ read -r word </run/said || exit
 // TestCache: messages from the registration cache over a device that pins memory:
 // what is stale there is data that nobody sent.
 func TestCache(t *testing.T) {
+	t.Parallel()
 	program, mpitrace := buildCache(t, "gcc")
 	// One processor: with two, emulated, the kernel of the guest has locked up while
 	// the helper started or ended, on both; why is not known.

@@ -102,6 +102,7 @@ var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", 
 
 // TestVerbs is everything that needs one guest.
 func TestVerbs(t *testing.T) {
+	t.Parallel() // with TestCache: a guest has one processor
 	suite := compileSuite(t, "-O2")
 	verbs := compileBeside(t, "gcc", "verbs", "test/vm/programs/verbs.c", "-O2")
 	tool := compileBeside(t, "gcc", "mpitrace-fabric", "c/fabric/tool/*.c", "-O2")
