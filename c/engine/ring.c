@@ -71,8 +71,7 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
     if (ring != NULL &&
         mt_path_ring_writer_open(&ring->out, engine->pd, peer->qp,
                                  m->rest.address, m->head.rkey, m->rest.bytes,
-                                 engine->rails.rails[0].caps->first_word_last) ==
-            MT_OK) {
+                                 engine->first_word_last) == MT_OK) {
         ring->accepts = true;
         mt_peer_busy(peer);
     }
