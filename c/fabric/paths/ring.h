@@ -2,13 +2,13 @@
  * it. One side of a queue pair writes, the other reads.
  *
  * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that
- * it is there and how long it is. The flag is a WRITE of its own behind the
- * message, so it is seen after it (MT_FABRIC_NOTIFY_FLAG_WRITE), or the first word of
- * the same WRITE where that is seen last; no receive is taken and no completion is
- * made at the reader. Who reads a message zeroes the
- * first word of each of its lines, so that what lies ahead of the writer is never
- * taken for a flag, and then gives the room back: by a WRITE of how much it has
- * read in all into a word of the writer's, for a quarter of the ring at once.
+ * it is there and how long it is. The flag is seen after the message: it is a WRITE
+ * of its own behind it (MT_FABRIC_NOTIFY_FLAG_WRITE), or the first word of the same
+ * WRITE where a device has that seen last. No receive is taken and no completion is
+ * made at the reader. Who reads a message zeroes the first word of each of its lines,
+ * so that what lies ahead of the writer is never taken for a flag, and then gives the
+ * room back: by a WRITE of how much it has read in all into a word of the writer's,
+ * for a quarter of the ring at once.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: the first one's flag is seen last, and the reader looks at none

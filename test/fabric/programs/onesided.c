@@ -125,24 +125,37 @@ static const char *needs_first_word_last(const struct mt_fabric_caps *caps)
     return caps->first_word_last > 0 ? "" : "WRITEs whose first word is last";
 }
 
-/* Who sees the first word of a WRITE sees all of it, from one piece or several. */
+/* Looks without a pause, to see the word as soon as it is there. */
+static bool soon(const char *word, uint64_t value)
+{
+    for (unsigned n = 0; n < 10000; n++) {
+        if (__atomic_load_n((const uint64_t *)(const void *)word,
+                            __ATOMIC_ACQUIRE) == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Who sees the first word of a WRITE sees all of it, from one piece or several: its
+ * end, which is looked at first, is the number of the WRITE, too. */
 static void first_word_last(struct side *s)
 {
-    enum { N = 2000, MOST = 1 << 16 };
+    enum { N = 2000, MOST = 1 << 16, WORD = sizeof(uint64_t) };
     side_open(s, false);
     side_connect(s);
     uint32_t most = s->caps->first_word_last;
-    most = most < MOST ? most : MOST;
+    most = most < MOST / 2 ? most : MOST / 2;
     struct mt_fabric_mr *in = allocated(s, MOST), *out = registered(s, MOST);
     struct remote there = remote_of(s, in);
     char *data = out->address;
     for (uint64_t i = 1; i <= N; i++) {
-        size_t at = 64 * (i % 3), n = sizeof(i) + (i * 7919) % (most - 7);
-        n = at + n > MOST ? MOST - at : n;
+        size_t at = 64 * (i % 3), n = 2 * WORD + (i * 7919) % (most - 2 * WORD + 1);
         if ((i + (uint64_t)s->rank) % 2 == 0) {
-            size_t first = i % 4 == 0 ? n : 1 + i % (n - 1);
-            memcpy(data, &i, sizeof(i));
-            fill(data + sizeof(i), n - sizeof(i), i);
+            size_t first = i % 4 < 2 ? n : 1 + i % (n - 1);
+            memcpy(data, &i, WORD);
+            fill(data + WORD, n - 2 * WORD, i);
+            memcpy(data + n - WORD, &i, WORD);
             struct mt_fabric_piece p[2] = {piece(out, 0, first),
                                            piece(out, first, n - first)};
             struct mt_fabric_send work = work_of(MT_FABRIC_WRITE, i, p, there, at);
@@ -150,14 +163,16 @@ static void first_word_last(struct side *s)
             post(s, s->qp, &work);
             next_ok(s, s->send_cq);
         } else {
-            char *word = (char *)in->address + at;
+            const char *word = (char *)in->address + at;
             struct mt_fabric_completion none;
-            while (__atomic_load_n((uint64_t *)(void *)word,
-                                   __ATOMIC_ACQUIRE) != i) {
+            uint64_t last;
+            while (!soon(word, i)) {
                 mt_fabric_poll(s->send_cq, &none, 0);
                 waiting(s);
             }
-            CHECK(filled(word + sizeof(i), n - sizeof(i), i));
+            memcpy(&last, word + n - WORD, WORD);
+            EQ(last, i);
+            CHECK(filled(word + WORD, n - 2 * WORD, i));
         }
     }
     meet(s);
