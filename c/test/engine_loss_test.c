@@ -155,7 +155,7 @@ int main(void)
                                       .terms.rendezvous = MT_ENGINE_RTR,
                                       .ring_bytes = 8192,
                                       .datagrams.after = 50,
-                                      .datagrams.tries = 16};
+                                      .datagrams.tries = 10};
         right = fix_run("a peer dies", 3, run_death, &o) && right;
         o.datagrams.first = true;
         right = fix_run("a peer of datagrams dies", 3, run_death, &o) && right;

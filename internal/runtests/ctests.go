@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,15 +45,17 @@ func cTests(t *tally) {
 	}
 	defer os.RemoveAll(dir)
 	tests, _ := filepath.Glob("c/test/*_test.c")
+	var runs []func()
 	for _, s := range sanitizers {
 		flags := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"}, s.flags...)
 		o := objects{dir: filepath.Join(dir, s.cc+" "+s.name), cc: s.cc, flags: flags}
 		o.make(tests)
-		each(tests, func(path string) {
+		for _, path := range tests {
 			name := fmt.Sprintf("%s (%s, %s)", filepath.Base(path), s.cc, s.name)
-			buildAndRun(t, name, o.dir, s.cc, flags, o.of(path))
-		})
+			runs = append(runs, func() { buildAndRun(t, name, o.dir, s.cc, flags, o.of(path)) })
+		}
 	}
+	atOnce(runs)
 	facts, _ := filepath.Glob("c/test/mpi_*.c")
 	for _, path := range facts {
 		for mpi, define := range map[string]string{"openmpi": "-DMT_ABI_OPENMPI=1", "mpich": "-DMT_ABI_MPICH=1"} {
@@ -97,24 +98,28 @@ func (o *objects) make(tests []string) {
 		fmt.Println(err)
 		return
 	}
-	each(slices.Collect(maps.Keys(sources)), func(source string) {
+	var compiles []func()
+	for source := range sources {
 		object := filepath.Join(o.dir, strings.ReplaceAll(source, "/", "_")+".o")
 		args := append(slices.Clone(o.flags), "-c", source, "-o", object)
-		if out, err := exec.Command(o.cc, args...).CombinedOutput(); err != nil {
-			fmt.Printf("%s %s\n%s", o.cc, strings.Join(args, " "), out)
-		}
-	})
+		compiles = append(compiles, func() {
+			if out, err := exec.Command(o.cc, args...).CombinedOutput(); err != nil {
+				fmt.Printf("%s %s\n%s", o.cc, strings.Join(args, " "), out)
+			}
+		})
+	}
+	atOnce(compiles)
 }
 
-// each calls do with every one of names, with as many at once as there are processors.
-func each(names []string, do func(name string)) {
+// atOnce calls functions, as many at once as there are processors.
+func atOnce(functions []func()) {
 	var group sync.WaitGroup
 	turn := make(chan bool, runtime.NumCPU())
-	for _, name := range names {
+	for _, f := range functions {
 		turn <- true
 		group.Go(func() {
 			defer func() { <-turn }()
-			do(name)
+			f()
 		})
 	}
 	group.Wait()

@@ -9,6 +9,6 @@
 // whole cache, Go included. docs/memory-monitor.md has the table of ways, which a
 // test compares with what is found here.
 //
-// make test-stale does a million cycles of each way, the tests otherwise 2,000, and
+// make test-stale does a million cycles of each way, the tests otherwise 500, and
 // logs what each run found. It must not contain figures of speed.
 package stale

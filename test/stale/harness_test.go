@@ -17,7 +17,7 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-var cycles = flag.Int("cycles", 2_000, "how often each way is gone")
+var cycles = flag.Int("cycles", 500, "how often each way is gone")
 
 // limit bounds the time in which a program does not come nearer to its end.
 const limit = 10 * time.Minute
