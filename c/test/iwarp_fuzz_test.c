@@ -1,6 +1,6 @@
 /* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* Bytes of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
- * it a million that begin as right ones. The first byte chooses: frames in a
+ * it many that begin as right ones. The first byte chooses: frames in a
  * buffer of exactly their size, so that a sanitizer sees any read beyond it;
  * frames through a socket, in parts; datagrams through a socket, and where their
  * answers go; what a connection begins with, from either side. Nothing may crash,
@@ -610,7 +610,7 @@ int main(int argc, char **argv)
 #if defined(__SANITIZE_THREAD__)
     uint64_t inputs = 20000; /* one thread: nothing new to find */
 #else
-    uint64_t inputs = 1000000;
+    uint64_t inputs = 250000;
 #endif
     inputs = argc > 1 ? strtoull(argv[1], NULL, 10) : inputs;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;

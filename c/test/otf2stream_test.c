@@ -277,7 +277,7 @@ static void test_fuzz(void)
 {
     unsigned long long state = 88172645463325252u;
     int accepted = 0;
-    const int rounds = 3000;
+    const int rounds = 1000;
     for (int round = 0; round < rounds; round++) {
         whole();
         size_t n = length;
