@@ -209,7 +209,6 @@ struct mt_engine {
     bool forgotten;
     bool reads, writes; /* the devices have them */
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
-    uint32_t first_word_last; /* caps of the device that rings are on */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
     struct mt_engine_ring *holding; /* both are read without the lock */

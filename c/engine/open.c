@@ -168,7 +168,6 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
                     rail->caps->max_reads > 0;
     engine->writes = (rail->caps->rc_operations & MT_FABRIC_WRITE) != 0;
     engine->ring_bytes = mt_ring_size(engine);
-    engine->first_word_last = rail->caps->first_word_last;
     engine->max_work = rail->caps->max_message < UINT32_C(1) << 30
                            ? rail->caps->max_message
                            : UINT32_C(1) << 30;

@@ -71,7 +71,7 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
     if (ring != NULL &&
         mt_path_ring_writer_open(&ring->out, engine->pd, peer->qp,
                                  m->rest.address, m->head.rkey, m->rest.bytes,
-                                 engine->first_word_last) == MT_OK) {
+                                 engine->eager != NULL) == MT_OK) {
         ring->accepts = true;
         mt_peer_busy(peer);
     }

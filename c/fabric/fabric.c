@@ -295,6 +295,9 @@ enum mt_status mt_fabric_open(const char *device,
     context->device = devices[found];
     context->device.caps.offloads = devices[found].caps.offloads ||
                                     options->engine == MT_FABRIC_ENGINE_THREAD;
+    context->device.caps.shares_memory =
+        devices[found].caps.shares_memory && options->faults == NULL &&
+        options->engine == MT_FABRIC_ENGINE_INLINE;
     context->options = *options;
     context->objects = 0;
     mt_context_add(context);
@@ -697,6 +700,16 @@ enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp)
         mt_qp_enter(qp, MT_FABRIC_QP_INIT);
     }
     return status;
+}
+
+void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
+                               uint32_t rkey, uint64_t bytes)
+{
+    const struct mt_fabric_context *context = qp->pd->context;
+    return context->device.caps.shares_memory && !context->lost &&
+                   qp->state == MT_FABRIC_QP_RTS
+               ? context->provider->remote_pointer(qp, address, rkey, bytes)
+               : NULL;
 }
 
 enum mt_status mt_fabric_send_check(const struct mt_fabric_qp *qp,

@@ -121,6 +121,9 @@ struct mt_fabric_provider {
                                  const struct mt_fabric_address *remote);
     enum mt_status (*qp_fail)(struct mt_fabric_qp *qp);
     enum mt_status (*qp_reset)(struct mt_fabric_qp *qp);
+    /* With caps.shares_memory. */
+    void *(*remote_pointer)(const struct mt_fabric_qp *qp, uint64_t address,
+                            uint32_t rkey, uint64_t bytes);
     /* source NULL: from the address. */
     enum mt_status (*ah_create)(struct mt_fabric_pd *pd,
                                 const struct mt_fabric_address *address,

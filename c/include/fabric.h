@@ -93,10 +93,7 @@ struct mt_fabric_caps {
     bool offloads; /* somebody else than who posts and polls carries work out: a
                     * device, or an engine thread */
     bool implicit; /* nothing is pinned: mt_fabric_mr_implicit */
-    uint32_t first_word_last; /* bytes of a WRITE to an address that is a multiple
-                               * of 8, in memory from mt_fabric_mr_allocate, of
-                               * which the first 8 are one store, seen after all
-                               * the others; 0: no such WRITE */
+    bool shares_memory; /* mt_fabric_remote_pointer */
 };
 
 /* A port of a device. Each is a rail. */
@@ -348,6 +345,16 @@ enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
 /* To ERROR: flushes. To RESET, then INIT: forgets the connection. */
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp);
 enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp);
+
+/* Where this process itself loads and stores what the peer of an RC queue pair has at
+ * an address in memory from mt_fabric_mr_allocate, registered for REMOTE_WRITE (as
+ * ucp_rkey_ptr of UCX, and shmem_ptr of OpenSHMEM 1.5). NULL: it cannot. Who sees
+ * what is posted later sees what was stored before; what was posted earlier may be
+ * seen after what is stored. It stays mapped as long as the queue pair is there, if the
+ * peer is gone too; that the peer does not give the region back while somebody stores
+ * to it is for those who use it. */
+void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
+                               uint32_t rkey, uint64_t bytes);
 
 /* A peer's UD queue pair, from its address or from a datagram of it. A handle
  * outlives what it names: datagrams to a queue pair or process that is gone, or

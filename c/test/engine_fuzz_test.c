@@ -117,6 +117,16 @@ enum mt_status mt_fabric_mr_destroy(struct mt_fabric_mr *mr)
     return MT_OK;
 }
 
+void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
+                               uint32_t rkey, uint64_t bytes)
+{
+    (void)qp;
+    (void)address;
+    (void)rkey;
+    (void)bytes;
+    return NULL;
+}
+
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)
 {
     (void)qp;

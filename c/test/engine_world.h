@@ -191,6 +191,16 @@ static struct mt_fabric_mr *world_memory_new(struct mt_fabric_pd *pd,
     return mr;
 }
 
+void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
+                               uint32_t rkey, uint64_t bytes)
+{
+    (void)qp;
+    (void)address;
+    (void)rkey;
+    (void)bytes;
+    return NULL; /* so that all is posted, and told */
+}
+
 enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
                                      uint32_t access, struct mt_fabric_mr **mr_p)
 {

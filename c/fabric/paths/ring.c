@@ -8,31 +8,47 @@
 #define MT_FLAG_HERE (UINT64_C(1) << 32)
 #define MT_FLAG_SKIP (UINT64_C(2) << 32) /* the rest of the ring is empty */
 
+enum { MT_RING_PAGE = 4096 };
+
+/* So that no message waits for a page. The other side may write there meanwhile. */
+static void mt_ring_touch(char *place, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i += MT_RING_PAGE) {
+        __atomic_fetch_add((uint64_t *)(place + i), 0, __ATOMIC_RELAXED);
+    }
+}
+
 /* ---- writing ---- */
 
 enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                         struct mt_fabric_pd *pd,
                                         struct mt_fabric_qp *qp,
                                         uint64_t remote_address, uint32_t rkey,
-                                        uint64_t bytes,
-                                        uint32_t first_word_last)
+                                        uint64_t bytes, bool rests)
 {
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
     }
+    char *ring =
+        rests ? NULL
+              : mt_fabric_remote_pointer(qp, remote_address, rkey, bytes);
     *w = (struct mt_path_ring_writer){.qp = qp,
                                       .bytes = bytes,
                                       .remote_address = remote_address,
                                       .rkey = rkey,
-                                      .first_word_last = first_word_last};
+                                      .place = ring,
+                                      .shared = ring != NULL};
     enum mt_status status = mt_fabric_mr_allocate(
-        pd, MT_PATH_RING_LINE + bytes,
+        pd, MT_PATH_RING_LINE + (ring == NULL ? bytes : 0),
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &w->memory);
     if (status != MT_OK) {
         w->memory = NULL;
         return status;
     }
-    w->copy = (char *)w->memory->address + MT_PATH_RING_LINE;
+    if (ring == NULL) {
+        w->place = (char *)w->memory->address + MT_PATH_RING_LINE;
+    }
+    mt_ring_touch(w->place, bytes);
     return MT_OK;
 }
 
@@ -50,7 +66,7 @@ static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t from,
                                    const struct mt_fabric_piece *rest,
                                    uint64_t id, uint32_t flags)
 {
-    struct mt_fabric_piece pieces[2] = {{.address = w->copy + from,
+    struct mt_fabric_piece pieces[2] = {{.address = w->place + from,
                                          .bytes = (uint32_t)bytes,
                                          .lkey = w->memory->lkey}};
     bool both = rest != NULL && rest->bytes > 0;
@@ -67,21 +83,19 @@ static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t from,
     return mt_fabric_post_send(w->qp, &work);
 }
 
+/* In the ring itself it pairs with mt_path_ring_peek. */
 static void mt_write_flag(struct mt_path_ring_writer *w, uint64_t flag)
 {
-    memcpy(w->copy + w->at, &flag, sizeof(flag));
+    __atomic_store_n((uint64_t *)(w->place + w->at), flag, __ATOMIC_RELEASE);
 }
 
-/* The flag of the first message, and all that lies behind it if that has not been
- * posted. */
-static enum mt_status mt_post_flag(struct mt_path_ring_writer *w, bool alone)
+static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
 {
     uint64_t value = w->rest.piece.bytes > 0 ? w->rest.value : 0;
     /* whoever waits for its rest wants to know when that has left */
     bool completes = w->silent + 1 == MT_PATH_RING_COMPLETES || value != 0;
     enum mt_status status = mt_ring_post(
-        w, w->first, alone ? MT_PATH_RING_FLAG : w->end - w->first,
-        alone ? NULL : &w->rest.piece, mt_path_id(MT_PATH_RING, value),
+        w, w->first, MT_PATH_RING_FLAG, NULL, mt_path_id(MT_PATH_RING, value),
         completes ? MT_FABRIC_SIGNALED : 0);
     if (status == MT_OK) {
         w->silent = completes ? 0 : w->silent + 1;
@@ -103,15 +117,14 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     if (mt_likely(w->held == 0)) {
         return MT_OK;
     }
-    bool alone = w->end - w->first + w->rest.piece.bytes > w->first_word_last;
-    if (alone && !w->moved) {
+    if (mt_likely(!w->moved)) {
         uint64_t from = w->first + MT_PATH_RING_FLAG;
         status = mt_ring_post(w, from, w->end - from, &w->rest.piece,
                               mt_path_id(MT_PATH_RING_DATA, 0), MT_FABRIC_MORE);
         w->moved = status == MT_OK;
     }
     if (mt_likely(status == MT_OK)) {
-        status = mt_post_flag(w, alone);
+        status = mt_post_flag(w);
     }
     if (mt_likely(status == MT_OK)) {
         w->held = 0;
@@ -151,13 +164,14 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
             return NULL;
         }
         mt_write_flag(w, MT_FLAG_SKIP);
-        if (mt_ring_post(w, w->at, MT_PATH_RING_FLAG, NULL,
+        if (!w->shared &&
+            mt_ring_post(w, w->at, MT_PATH_RING_FLAG, NULL,
                          mt_path_id(MT_PATH_RING_DATA, 0), 0) != MT_OK) {
             return NULL;
         }
         mt_writer_move(w, to_end);
     }
-    return w->copy + w->at + MT_PATH_RING_FLAG;
+    return w->place + w->at + MT_PATH_RING_FLAG;
 }
 
 enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
@@ -166,6 +180,14 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
 {
     uint64_t more = rest != NULL ? rest->piece.bytes : 0;
     enum mt_status status = MT_OK;
+    if (w->shared) {
+        if (mt_unlikely(more > 0)) {
+            return MT_EINVAL;
+        }
+        mt_write_flag(w, MT_FLAG_HERE | bytes);
+        mt_writer_move(w, mt_path_ring_lines(bytes));
+        return MT_OK;
+    }
     if (mt_unlikely(more > 0) && w->held > 0) {
         status = mt_path_ring_flush(w); /* a rest ends what leaves together */
     }
@@ -215,6 +237,7 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
         return status;
     }
     r->ring = r->memory->address;
+    mt_ring_touch(r->ring, bytes);
     return MT_OK;
 }
 

@@ -2,17 +2,17 @@
  * it. One side of a queue pair writes, the other reads.
  *
  * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that
- * it is there and how long it is. The flag is seen after the message: it is a WRITE
- * of its own behind it (MT_FABRIC_NOTIFY_FLAG_WRITE), or the first word of the same
- * WRITE where a device has that seen last. No receive is taken and no completion is
- * made at the reader. Who reads a message zeroes the first word of each of its lines,
- * so that what lies ahead of the writer is never taken for a flag, and then gives the
- * room back: by a WRITE of how much it has read in all into a word of the writer's,
- * for a quarter of the ring at once.
+ * it is there and how long it is. The flag is a WRITE of its own behind the
+ * message, so it is seen after it (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is
+ * taken and no completion is made at the reader. Who reads a message zeroes the
+ * first word of each of its lines, so that what lies ahead of the writer is never
+ * taken for a flag, and then gives the room back: by a WRITE of how much it has
+ * read in all into a word of the writer's, for a quarter of the ring at once.
  *
- * Messages that are expected to be followed by others at once may be held back, to
- * leave together: the first one's flag is seen last, and the reader looks at none
- * before it (message coalescing).
+ * Where the writer can store into the ring itself (mt_fabric_remote_pointer), it does,
+ * and posts nothing. Else messages that are expected to be followed by others at once may be held back, to
+ * leave together: two WRITEs for all of them, that of the first one's flag the last,
+ * before which the reader looks at none (message coalescing).
  *
  * The writer never waits for room: without any its message takes another way. */
 #ifndef MPITRACE_FABRIC_PATHS_RING_H
@@ -45,11 +45,11 @@ struct mt_path_ring_writer {
     struct mt_fabric_qp *qp;
     struct mt_fabric_mr *memory; /* a line with the reader's word, and what is
                                   * to be written, as it lies in the ring */
-    char *copy;                  /* the latter */
+    char *place;                 /* the latter, or the ring itself: */
+    bool shared;                 /* a flag that is stored there is seen */
     uint64_t bytes;
     uint64_t remote_address; /* of the ring */
     uint32_t rkey;
-    uint32_t first_word_last;   /* caps of the device */
     uint32_t silent;            /* flags since the last one that completes */
     uint32_t posted, completed; /* of those that complete */
     uint64_t tail; /* bytes committed so far */
@@ -63,19 +63,19 @@ struct mt_path_ring_writer {
     bool owes;  /* they would be, but for room in the send queue, or an error */
 };
 
-/* bytes: of the ring, as the reader made it; first_word_last: of the device's caps.
- * MT_ENOMEM, MT_EPERM: limits. */
+/* bytes: of the ring, as the reader made it, which it keeps for longer than this side
+ * writes. rests: there will be some, so that messages are to be posted. MT_ENOMEM,
+ * MT_EPERM: limits. */
 enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                         struct mt_fabric_pd *pd,
                                         struct mt_fabric_qp *qp,
                                         uint64_t remote_address, uint32_t rkey,
-                                        uint64_t bytes,
-                                        uint32_t first_word_last);
+                                        uint64_t bytes, bool rests);
 /* When nothing of it is posted any more. */
 void mt_path_ring_writer_close(struct mt_path_ring_writer *w);
 
 /* Room for a message of so many bytes (aligned to 8); NULL: not now. Room that
- * is not committed is given again. */
+ * is not committed is given again, and must not have been written to. */
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes);
 /* Sends the first bytes of what was reserved, and the rest (NULL: none), for which
  * there must be room as well. Unless it says MT_OK it was not taken. It may have to

@@ -221,12 +221,16 @@ static enum mt_taken mt_take_write(struct mt_shm_qp *qp,
     }
     if (r->h.bytes > 0) {
         void *to = mt_named(qp, r, r->h.bytes, MT_FABRIC_REMOTE_WRITE);
+        uint64_t word;
         if (to == NULL) {
             return mt_broken(qp, MT_EACCESS);
         }
-        struct mt_fabric_piece payload = {.address = (void *)(uintptr_t)r->payload,
-                                          .bytes = r->h.bytes};
-        mt_shm_store(to, &payload, 1, 0, r->h.bytes);
+        if (r->h.bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
+            memcpy(&word, r->payload, sizeof(word));
+            __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+        } else {
+            memcpy(to, r->payload, r->h.bytes);
+        }
     }
     if (notifies) {
         mt_arrived(qp, r, r->h.total, true);

@@ -106,6 +106,20 @@ static enum mt_shm_step mt_begin_send(struct mt_shm_qp *qp,
                   : mt_send_order(qp, w, MT_SHM_SEND_PULL);
 }
 
+/* Stores into memory that both map. Eight aligned bytes are one store, so that
+ * whoever polls them sees all or nothing, after what was written before. */
+static void mt_store(void *to, const struct mt_fabric_piece *pieces,
+                     uint32_t count, uint64_t skip, uint64_t bytes)
+{
+    uint64_t word;
+    if (bytes == sizeof(word) && (uintptr_t)to % sizeof(word) == 0) {
+        mt_soft_gather(pieces, count, skip, &word, sizeof(word));
+        __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
+    } else {
+        mt_soft_gather(pieces, count, skip, to, bytes);
+    }
+}
+
 static bool mt_gave_up(const struct mt_shm_qp *qp)
 {
     return __atomic_load_n(&qp->out.ring->failed, __ATOMIC_ACQUIRE) != MT_OK;
@@ -130,7 +144,7 @@ static enum mt_status mt_touch_part(const struct mt_shm_qp *qp,
                                 done, w->remote_address + done, bytes);
     }
     if (write) {
-        mt_shm_store(there + done, w->pieces, w->piece_count, done, bytes);
+        mt_store(there + done, w->pieces, w->piece_count, done, bytes);
     } else {
         mt_soft_scatter(w->pieces, w->piece_count, done, there + done, bytes);
     }
@@ -398,7 +412,7 @@ static bool mt_write_at_once(struct mt_shm_qp *qp,
         to = mt_shm_at(qp->peer, offset, p->bytes);
     }
     if (to != NULL) {
-        mt_shm_store(to, p, 1, 0, p->bytes);
+        mt_store(to, p, 1, 0, p->bytes);
     }
     mt_shm_touched(context);
     if (to != NULL) {

@@ -46,7 +46,7 @@ static uint32_t mt_shm_devices(struct mt_fabric_device *devices, uint32_t limit)
         caps->ud_payload = MT_INBOX_PAYLOAD;
         caps->events = mt_can_barrier();
         caps->waits_for_receive = true;
-        caps->first_word_last = MT_SHM_COPY;
+        caps->shares_memory = true;
     }
     return 1;
 }
@@ -224,6 +224,22 @@ static enum mt_status mt_shm_mr_create(struct mt_fabric_pd *pd, void *address,
     }
     *mr_p = &mr->base;
     return MT_OK;
+}
+
+/* What is not from mt_fabric_mr_allocate has no offset. */
+static void *mt_shm_remote_pointer(const struct mt_fabric_qp *base,
+                                   uint64_t address, uint32_t rkey,
+                                   uint64_t bytes)
+{
+    struct mt_shm_qp *qp = (struct mt_shm_qp *)base;
+    uint64_t offset;
+    return qp->peer != NULL && mt_shm_joined(qp) &&
+                   mt_shm_region_find(qp->peer->root, rkey, address, bytes,
+                                      MT_FABRIC_REMOTE_WRITE, &offset) ==
+                       MT_OK &&
+                   offset != 0
+               ? mt_shm_at(qp->peer, offset, bytes)
+               : NULL;
 }
 
 static void mt_shm_mr_destroy(struct mt_fabric_mr *base)
@@ -742,6 +758,7 @@ const struct mt_fabric_provider mt_fabric_shm = {
     .qp_connect = mt_shm_qp_connect,
     .qp_fail = mt_shm_qp_fail,
     .qp_reset = mt_shm_qp_reset,
+    .remote_pointer = mt_shm_remote_pointer,
     .ah_create = mt_shm_ah_create,
     .ah_destroy = mt_shm_ah_destroy,
 };

@@ -18,8 +18,6 @@
 #ifndef MPITRACE_FABRIC_SHM_H
 #define MPITRACE_FABRIC_SHM_H
 
-#include <string.h>
-
 #include "../soft/soft.h"
 #include "arena.h"
 #include "inbox.h"
@@ -200,30 +198,6 @@ MT_INLINE void mt_shm_touched(struct mt_shm_context *context)
 {
     uint64_t *touching = &context->arena.root->touching;
     __atomic_store_n(touching, *touching + 1, __ATOMIC_RELEASE);
-}
-
-/* Stores into memory that somebody may poll: of a part that is not long the first
- * word after the others, if it is aligned (caps.first_word_last). */
-MT_INLINE void mt_shm_store(void *to, const struct mt_fabric_piece *pieces,
-                            uint32_t count, uint64_t skip, uint64_t bytes)
-{
-    uint64_t word;
-    if (mt_unlikely(bytes < sizeof(word) || bytes > MT_SHM_COPY ||
-                    (uintptr_t)to % sizeof(word) != 0)) {
-        mt_soft_gather(pieces, count, skip, to, bytes);
-        return;
-    }
-    char *rest = (char *)to + sizeof(word);
-    if (mt_likely(count == 1)) {
-        const char *from = (const char *)pieces->address + skip;
-        memcpy(&word, from, sizeof(word));
-        memcpy(rest, from + sizeof(word), bytes - sizeof(word));
-    } else {
-        mt_soft_gather(pieces, count, skip, &word, sizeof(word));
-        mt_soft_gather(pieces, count, skip + sizeof(word), rest,
-                       bytes - sizeof(word));
-    }
-    __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
 }
 
 /* Waits until a peer (NULL: each) has come out of what it was in. false: one

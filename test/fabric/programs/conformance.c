@@ -239,22 +239,28 @@ static bool option(struct setting *s, const char *word)
     return true;
 }
 
-static const struct mt_fabric_caps *caps_of(const char *device)
+static void complain(void *user, const char *text)
 {
-    static struct mt_fabric_device devices[64];
-    uint32_t count = 0;
-    mt_fabric_devices(devices, 64, &count);
-    for (uint32_t i = 0; i < count && i < 64; i++) {
-        if (strcmp(devices[i].name, device) == 0) {
-            return &devices[i].caps;
-        }
+    (void)user;
+    fprintf(stderr, "%s\n", text);
+}
+
+/* What the device can do when it is opened like this. */
+static struct mt_fabric_caps caps_of(const struct setting *setting)
+{
+    struct mt_fabric_options options = setting->options;
+    struct mt_fabric_context *context;
+    options.say = complain;
+    enum mt_status status =
+        mt_fabric_open(setting->device, &options, &context);
+    if (status != MT_OK) {
+        fprintf(stderr, "conformance: cannot open %s: %s\n", setting->device,
+                mt_status_text(status));
+        exit(2);
     }
-    fprintf(stderr, "conformance: no device %s; there is", device);
-    for (uint32_t i = 0; i < count && i < 64; i++) {
-        fprintf(stderr, " %s", devices[i].name);
-    }
-    fputc('\n', stderr);
-    exit(2);
+    struct mt_fabric_caps caps = mt_fabric_query(context)->caps;
+    mt_fabric_close(context);
+    return caps;
 }
 
 int main(int argc, char **argv)
@@ -283,7 +289,7 @@ int main(int argc, char **argv)
     if (remote.rank == 0) {
         wire_listen();
     }
-    const struct mt_fabric_caps *caps = caps_of(setting.device);
+    const struct mt_fabric_caps caps = caps_of(&setting);
     for (size_t g = 0; g < sizeof(groups) / sizeof(groups[0]); g++) {
         enum where where = groups[g].where;
         if (where == ONE_HOST && remote.rank >= 0) {
@@ -293,7 +299,7 @@ int main(int argc, char **argv)
             if (!chosen(t->name, where, argv + names, argc - names)) {
                 continue;
             }
-            const char *missing = t->missing != NULL ? t->missing(caps) : "";
+            const char *missing = t->missing != NULL ? t->missing(&caps) : "";
             if (missing[0] != '\0') {
                 printf("skip %s: no %s\n", t->name, missing);
                 skipped++;

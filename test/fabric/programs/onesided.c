@@ -120,9 +120,9 @@ static void flags(struct side *s)
     side_close(s);
 }
 
-static const char *needs_first_word_last(const struct mt_fabric_caps *caps)
+static const char *needs_shared_memory(const struct mt_fabric_caps *caps)
 {
-    return caps->first_word_last > 0 ? "" : "WRITEs whose first word is last";
+    return caps->shares_memory ? "" : "memory that peers map";
 }
 
 /* Looks without a pause, to see the word as soon as it is there. */
@@ -137,47 +137,120 @@ static bool soon(const char *word, uint64_t value)
     return false;
 }
 
-/* Who sees the first word of a WRITE sees all of it, from one piece or several: its
- * end, which is looked at first, is the number of the WRITE, too. */
-static void first_word_last(struct side *s)
+/* Where it is; the peer may not have heard of the connection yet. */
+static char *pointer_to(struct side *s, struct remote there, uint64_t bytes)
 {
-    enum { N = 2000, MOST = 1 << 16, WORD = sizeof(uint64_t) };
+    void *to;
+    while ((to = mt_fabric_remote_pointer(s->qp, there.address, there.rkey,
+                                          bytes)) == NULL) {
+        struct mt_fabric_completion none;
+        mt_fabric_poll(s->send_cq, &none, 0);
+        waiting(s);
+    }
+    return to;
+}
+
+/* By turns each side stores into memory of the other one, and last of all a word. Who
+ * sees the word sees all of it. */
+static void stores(struct side *s)
+{
+    enum { N = 2000, MOST = 1 << 14, WORD = sizeof(uint64_t) };
     side_open(s, false);
     side_connect(s);
-    uint32_t most = s->caps->first_word_last;
-    most = most < MOST / 2 ? most : MOST / 2;
-    struct mt_fabric_mr *in = allocated(s, MOST), *out = registered(s, MOST);
-    struct remote there = remote_of(s, in);
-    char *data = out->address;
+    struct mt_fabric_mr *in = allocated(s, MOST + 3 * 64);
+    char *to = pointer_to(s, remote_of(s, in), in->bytes);
     for (uint64_t i = 1; i <= N; i++) {
-        size_t at = 64 * (i % 3), n = 2 * WORD + (i * 7919) % (most - 2 * WORD + 1);
+        size_t at = 64 * (i % 3), n = WORD + (i * 7919) % (MOST - WORD);
         if ((i + (uint64_t)s->rank) % 2 == 0) {
-            size_t first = i % 4 < 2 ? n : 1 + i % (n - 1);
-            memcpy(data, &i, WORD);
-            fill(data + WORD, n - 2 * WORD, i);
-            memcpy(data + n - WORD, &i, WORD);
-            struct mt_fabric_piece p[2] = {piece(out, 0, first),
-                                           piece(out, first, n - first)};
-            struct mt_fabric_send work = work_of(MT_FABRIC_WRITE, i, p, there, at);
-            work.piece_count = first < n ? 2 : 1;
-            post(s, s->qp, &work);
-            next_ok(s, s->send_cq);
+            fill(to + at + WORD, n - WORD, i);
+            __atomic_store_n((uint64_t *)(void *)(to + at), i,
+                             __ATOMIC_RELEASE);
         } else {
             const char *word = (char *)in->address + at;
-            struct mt_fabric_completion none;
-            uint64_t last;
             while (!soon(word, i)) {
-                mt_fabric_poll(s->send_cq, &none, 0);
                 waiting(s);
             }
-            memcpy(&last, word + n - WORD, WORD);
-            EQ(last, i);
-            CHECK(filled(word + WORD, n - 2 * WORD, i));
+            CHECK(filled(word + WORD, n - WORD, i));
         }
     }
     meet(s);
     OK(mt_fabric_mr_destroy(in));
-    release(out);
+    side_close(s);
+}
+
+/* What is posted later is not seen before what was stored. */
+static void store_and_send(struct side *s)
+{
+    enum { N = 2000, MOST = 4096 };
+    side_open(s, false);
+    struct mt_fabric_mr *in = allocated(s, MOST), *word = registered(s, 8);
+    side_connect(s);
+    post_receive(s, s->qp, 0, piece(word, 0, 8));
+    char *to = pointer_to(s, remote_of(s, in), MOST);
+    meet(s);
+    for (uint64_t i = 1; i <= N; i++) {
+        size_t n = 1 + (i * 7919) % MOST;
+        if ((i + (uint64_t)s->rank) % 2 == 0) {
+            fill(to, n, i);
+            struct mt_fabric_piece none = piece(word, 0, 0);
+            struct mt_fabric_send send = {.id = i,
+                                          .opcode = MT_FABRIC_SEND,
+                                          .flags = SIGNALED,
+                                          .piece_count = 1,
+                                          .pieces = &none};
+            post(s, s->qp, &send);
+            next_ok(s, s->send_cq);
+        } else {
+            next_ok(s, s->receive_cq);
+            CHECK(filled(in->address, n, i));
+            post_receive(s, s->qp, i, piece(word, 0, 8));
+        }
+    }
+    meet(s);
+    OK(mt_fabric_mr_destroy(in));
+    release(word);
+    side_close(s);
+}
+
+/* Only what the peer has registered for it, and has itself from the fabric. */
+static void no_pointer(struct side *s)
+{
+    enum { BYTES = 4096 };
+    side_open(s, false);
+    struct mt_fabric_mr *own = registered(s, BYTES), *none, *in;
+    OK(mt_fabric_mr_allocate(s->pd, BYTES, MT_FABRIC_LOCAL_WRITE, &none));
+    in = allocated(s, BYTES);
+    struct remote there[] = {remote_of(s, own), remote_of(s, none),
+                             remote_of(s, in)};
+    struct mt_fabric_qp_options options = rc_options(s);
+    struct mt_fabric_qp *alone;
+    OK(mt_fabric_qp_create(s->pd, &options, &alone));
+    CHECK(mt_fabric_remote_pointer(alone, there[2].address, there[2].rkey,
+                                   BYTES) == NULL);
+    OK(mt_fabric_qp_destroy(alone));
+    side_connect(s);
+    char *to = pointer_to(s, there[2], BYTES);
+    for (int i = 0; i < 2; i++) {
+        CHECK(mt_fabric_remote_pointer(s->qp, there[i].address, there[i].rkey,
+                                       8) == NULL);
+    }
+    struct remote r = there[2];
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address + 8, r.rkey, BYTES - 8) ==
+          to + 8);
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address + 8, r.rkey, BYTES) ==
+          NULL);
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address - 8, r.rkey, 8) == NULL);
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address, r.rkey + 1, 8) == NULL);
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address, 0, 8) == NULL);
+    meet(s);
+    OK(mt_fabric_mr_destroy(in));
+    meet(s);
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address, r.rkey, 8) == NULL);
+    OK(mt_fabric_qp_fail(s->qp));
+    CHECK(mt_fabric_remote_pointer(s->qp, r.address, r.rkey, 8) == NULL);
+    meet(s);
+    OK(mt_fabric_mr_destroy(none));
+    release(own);
     side_close(s);
 }
 
@@ -419,7 +492,9 @@ static const char *needs_read_and_waiting(const struct mt_fabric_caps *caps)
 const struct test tests_onesided[] = {
     {"write sizes", writes, needs_read},
     {"write and flag", flags, needs_flag},
-    {"first word last", first_word_last, needs_first_word_last},
+    {"stores", stores, needs_shared_memory},
+    {"stores and a send", store_and_send, needs_shared_memory},
+    {"no pointer", no_pointer, needs_shared_memory},
     {"write with more to come", more, needs_flag},
     {"write with immediate", immediates, needs_imm},
     {"read", reads, needs_read},
