@@ -350,9 +350,9 @@ enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp);
  * an address in memory from mt_fabric_mr_allocate, registered for REMOTE_WRITE (as
  * ucp_rkey_ptr of UCX, and shmem_ptr of OpenSHMEM 1.5). NULL: it cannot. Who sees
  * what is posted later sees what was stored before; what was posted earlier may be
- * seen after what is stored. It stays mapped as long as the queue pair is there, if the
- * peer is gone too; that the peer does not give the region back while somebody stores
- * to it is for those who use it. */
+ * seen after what is stored. It stays mapped until the queue pair is reset or
+ * destroyed, if the peer is gone too, but not in a child of fork; that the peer does
+ * not give the region back while somebody stores to it is for those who use it. */
 void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
                                uint32_t rkey, uint64_t bytes);
 

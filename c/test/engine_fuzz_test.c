@@ -8,7 +8,7 @@
 
 #include "../engine/inside.h"
 #include "check.h"
-#include "no_datagrams.h"
+#include "bare_device.h"
 
 enum { RECEIVES = 4, SENDS = 4, ROOM = 300, GUARD = 32, WINDOW = 16, EAGER = 64, RING = 4096 };
 
@@ -115,16 +115,6 @@ enum mt_status mt_fabric_mr_destroy(struct mt_fabric_mr *mr)
     free(mr);
     memories--;
     return MT_OK;
-}
-
-void *mt_fabric_remote_pointer(const struct mt_fabric_qp *qp, uint64_t address,
-                               uint32_t rkey, uint64_t bytes)
-{
-    (void)qp;
-    (void)address;
-    (void)rkey;
-    (void)bytes;
-    return NULL;
 }
 
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)

@@ -179,6 +179,11 @@ static void ring_refuse_test(void)
     *(uint64_t *)w.memory->address = w.tail;
     CHECK(mt_path_ring_reserve(&w, 2000) != NULL);
     mt_path_ring_writer_close(&w);
+    CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
+                                   (uintptr_t)r.memory->address + 4, 0, 4096,
+                                   false) == MT_OK);
+    CHECK(!w.shared); /* no flag can be stored at such an address */
+    mt_path_ring_writer_close(&w);
     mt_path_ring_reader_close(&r);
 }
 

@@ -29,9 +29,11 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
     }
+    bool aligned = remote_address % sizeof(uint64_t) == 0; /* flags are */
     char *ring =
-        rests ? NULL
-              : mt_fabric_remote_pointer(qp, remote_address, rkey, bytes);
+        rests || !aligned
+            ? NULL
+            : mt_fabric_remote_pointer(qp, remote_address, rkey, bytes);
     *w = (struct mt_path_ring_writer){.qp = qp,
                                       .bytes = bytes,
                                       .remote_address = remote_address,

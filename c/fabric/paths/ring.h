@@ -9,10 +9,12 @@
  * taken for a flag, and then gives the room back: by a WRITE of how much it has
  * read in all into a word of the writer's, for a quarter of the ring at once.
  *
- * Where the writer can store into the ring itself (mt_fabric_remote_pointer), it does,
- * and posts nothing. Else messages that are expected to be followed by others at once may be held back, to
+ * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
  * before which the reader looks at none (message coalescing).
+ *
+ * Where the writer can store into the ring itself (mt_fabric_remote_pointer), it does:
+ * nothing is posted, nor held back.
  *
  * The writer never waits for room: without any its message takes another way. */
 #ifndef MPITRACE_FABRIC_PATHS_RING_H
@@ -43,10 +45,12 @@ MT_INLINE uint64_t mt_path_ring_lines(uint64_t bytes)
 
 struct mt_path_ring_writer {
     struct mt_fabric_qp *qp;
-    struct mt_fabric_mr *memory; /* a line with the reader's word, and what is
-                                  * to be written, as it lies in the ring */
-    char *place;                 /* the latter, or the ring itself: */
-    bool shared;                 /* a flag that is stored there is seen */
+    struct mt_fabric_mr *memory; /* a line with the reader's word, and unless
+                                  * shared what is to be written, as it lies in
+                                  * the ring */
+    bool shared;                 /* messages are stored into the ring itself */
+    char *place;                 /* where they are put together: there, or in
+                                  * memory */
     uint64_t bytes;
     uint64_t remote_address; /* of the ring */
     uint32_t rkey;
