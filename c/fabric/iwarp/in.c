@@ -97,17 +97,32 @@ static enum mt_iwarp_term mt_place_write(struct mt_iwarp_qp *qp,
     return MT_TERM_NONE;
 }
 
-/* Answers come in the order of the READs, so one belongs to the oldest work. */
+/* Whether it is the oldest READ under way: answers come in the order of the READs.
+ * Work ahead of it may not be complete yet, if its batch has left in part. */
+static bool mt_is_answered_next(const struct mt_soft_qp *soft, uint32_t index)
+{
+    if (index - soft->head >= soft->next - soft->head) {
+        return false;
+    }
+    for (uint32_t i = soft->head; i != index; i++) {
+        const struct mt_soft_work *w = mt_soft_work_at(soft, i);
+        if (w->opcode == MT_FABRIC_READ && !w->done) {
+            return false;
+        }
+    }
+    const struct mt_soft_work *w = mt_soft_work_at(soft, index);
+    return w->opcode == MT_FABRIC_READ && !w->done;
+}
+
 static enum mt_iwarp_term mt_place_response(struct mt_iwarp_qp *qp,
                                             const struct mt_iwarp_segment *s,
                                             struct mt_iwarp_place *place)
 {
     const struct mt_soft_qp *soft = &qp->soft;
-    const struct mt_soft_work *w = mt_soft_work_at(soft, soft->head);
-    if (soft->head == soft->next || w->opcode != MT_FABRIC_READ ||
-        s->stag != soft->head) {
+    if (!mt_is_answered_next(soft, s->stag)) {
         return MT_TERM_TAGGED_STAG;
     }
+    const struct mt_soft_work *w = mt_soft_work_at(soft, s->stag);
     if (s->to != w->moved || s->bytes > w->bytes - w->moved ||
         s->last != (s->bytes == w->bytes - w->moved)) {
         return MT_TERM_TAGGED_BOUNDS;
@@ -154,7 +169,7 @@ static void mt_placed_response(struct mt_iwarp_qp *qp,
                                const struct mt_iwarp_segment *s)
 {
     struct mt_soft_qp *soft = &qp->soft;
-    struct mt_soft_work *w = mt_soft_work_at(soft, soft->head);
+    struct mt_soft_work *w = mt_soft_work_at(soft, s->stag);
     w->moved += s->bytes;
     if (s->last) {
         w->done = true;

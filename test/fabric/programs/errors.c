@@ -371,6 +371,9 @@ static void killed_busy(struct side *s)
             mt_fabric_poll(s->send_cq, &c, 1);
         }
     }
+    if (s->rank == 1) {
+        FAIL("before it died: %s", mt_status_text(c.status));
+    }
     /* a kernel may take back memory before queue pairs */
     bool denied = c.status == MT_EACCESS && death_ms(s) == 0;
     if (c.status != MT_EPEER && c.status != MT_EFLUSHED && !denied) {
