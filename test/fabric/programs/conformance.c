@@ -239,18 +239,12 @@ static bool option(struct setting *s, const char *word)
     return true;
 }
 
-static void complain(void *user, const char *text)
-{
-    (void)user;
-    fprintf(stderr, "%s\n", text);
-}
-
 /* What the device can do when it is opened like this. */
 static struct mt_fabric_caps caps_of(const struct setting *setting)
 {
     struct mt_fabric_options options = setting->options;
     struct mt_fabric_context *context;
-    options.say = complain;
+    options.say = say;
     enum mt_status status =
         mt_fabric_open(setting->device, &options, &context);
     if (status != MT_OK) {
