@@ -213,7 +213,10 @@ int main(void)
                  i / 3 % 3, i % 3);
         right = fix_run(what, 2, run_elsewhere, &o) && right;
         right = fix_run(what, 2, run_unexpected, &o) && right;
-        right = fix_run(what, 2, run_held, &o) && right;
+        bool stores = i / 9 == 0 && o.fabric.engine == MT_FABRIC_ENGINE_INLINE;
+        if (!stores) { /* into the ring, where nothing is held back */
+            right = fix_run(what, 2, run_held, &o) && right;
+        }
         right = fix_run(what, 2, run_watched, &o) && right;
     }
     for (uint32_t i = 0; i < 4; i++) {
