@@ -101,11 +101,14 @@ func (b *bench) micro(p place, m mpijob.MPI, names []string, reps int, policies 
 	return report, report.WriteText(os.Stdout)
 }
 
-// everywhere runs benchmarks in several places with each MPI, and has take look
+// everywhere runs benchmarks in several places (of which -where chooses) with each MPI, and has take look
 // at each report. What fails is left out.
 func (b *bench) everywhere(places []place, run func(place, mpijob.MPI) (*microbench.Report, error), take func(place, mpijob.MPI, *microbench.Report)) error {
 	var failed error
 	for _, p := range places {
+		if !strings.Contains(p.name, b.where) {
+			continue
+		}
 		if err := b.enter(p); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@
 enum {
     MT_NAP_NS = 100000,
     MT_NAP_MOST_NS = 1600000,
-    MT_IDLE_NAPS = 20,      /* after which it sleeps */
+    MT_IDLE_NAPS = 3,       /* after which it sleeps */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
     MT_WATCH_NS = 100000000,
@@ -130,7 +130,6 @@ static int mt_thread_may_wait(const struct mt_engine *engine)
 static void mt_thread_wait(struct mt_engine *engine)
 {
     mt_engine_lock(engine);
-    mt_thread_drain(engine);
     /* what has to leave waits for credits, which any message may bring */
     mt_thread_arm(engine, engine->busy == NULL);
     bool moved = mt_engine_round(engine); /* what came before it was armed */

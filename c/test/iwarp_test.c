@@ -4,7 +4,9 @@
  * of one process stand for two hosts. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "../include/crc32c.h"
@@ -391,6 +393,81 @@ static void test_early_answer(void)
     host_close(&b);
 }
 
+/* ---- who sleeps, and what wakes ---- */
+
+static bool readable(const struct host *h)
+{
+    struct pollfd fd = {.fd = inner(h)->fd, .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
+}
+
+/* Until all that was sent to a is in its socket. */
+static void delivered(const struct host *a, int bytes)
+{
+    int there = 0;
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (there < bytes && now_ms() < until) {
+        CHECK(ioctl(inner(a)->fd, FIONREAD, &there) == 0);
+    }
+    CHECK_EQ(there, bytes);
+}
+
+static void arm(struct host *h)
+{
+    struct mt_fabric_completion none;
+    mt_fabric_poll(h->sends, &none, 0);
+    mt_iwarp_armed(&inside(h)->soft);
+}
+
+/* In the middle of a long answer a packet wakes nobody, half of the rest does; of a
+ * frame that follows, its first byte does. */
+static void test_wakes(void)
+{
+    enum { HEAD = MT_MPA_LENGTH + MT_DDP_TAGGED_HEAD, BYTES = 48 << 10 };
+    static uint8_t frame[HEAD + BYTES + MT_MPA_CRC];
+    struct host a, b;
+    join(&a, &b);
+    const int fd = inner(&b)->fd; /* it speaks for b, which does nothing */
+    post(&a, MT_FABRIC_READ, 2 * BYTES, (uint64_t)(uintptr_t)b.mr->address,
+         b.mr->rkey, NULL);
+    for (uint32_t half = 0; half < 2; half++) {
+        struct mt_iwarp_segment s = {.tagged = true,
+                                     .last = half == 1,
+                                     .opcode = MT_RDMAP_READ_RESPONSE,
+                                     .stag = inner(&a)->soft.head,
+                                     .to = (uint64_t)half * BYTES,
+                                     .bytes = BYTES};
+        mt_put16(frame, MT_DDP_TAGGED_HEAD + BYTES);
+        mt_segment_write(frame + MT_MPA_LENGTH, &s);
+        mt_put_crc(frame + HEAD + BYTES, mt_crc32c(0, frame, HEAD + BYTES));
+        const int first = HEAD + 100, more = 20000;
+        CHECK_EQ(send(fd, frame, (size_t)first, 0), first);
+        delivered(&a, first);
+        CHECK(readable(&a)); /* nobody knows yet what it is */
+        arm(&a);
+        const int missing = BYTES - 100 + MT_MPA_CRC;
+        CHECK_EQ(inner(&a)->wakes_at,
+                 half == 0 ? (missing + BYTES) / 2 : missing);
+        CHECK_EQ(send(fd, frame + first, (size_t)more, 0), more);
+        delivered(&a, more);
+        CHECK(!readable(&a));
+        size_t rest = sizeof(frame) - (size_t)(first + more);
+        CHECK_EQ(send(fd, frame + first + more, rest, 0), rest);
+        delivered(&a, more + (int)rest);
+        CHECK_EQ(readable(&a), half == 1); /* half of it all is in the next */
+        arm(&a);
+        CHECK_EQ(inner(&a)->wakes_at, 1);
+    }
+    struct mt_fabric_completion c;
+    CHECK_EQ(mt_fabric_poll(a.sends, &c, 1), 1);
+    CHECK_EQ(c.status, MT_OK);
+    CHECK_EQ(send(fd, frame, 1, 0), 1);
+    delivered(&a, 1);
+    CHECK(readable(&a));
+    host_close(&a);
+    host_close(&b);
+}
+
 /* ---- strangers ---- */
 
 static int stranger(const struct host *h)
@@ -616,6 +693,7 @@ int main(void)
     test_faults();
     test_truncated();
     test_early_answer();
+    test_wakes();
     test_strangers();
     test_nobody();
     test_ud_error();

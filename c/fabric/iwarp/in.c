@@ -447,7 +447,51 @@ static ssize_t mt_read_direct(struct mt_iwarp_qp *qp, bool *all)
     return n;
 }
 
-bool mt_iwarp_in(struct mt_iwarp_qp *qp)
+/* What is missing of a frame that goes to its place; 0: there is none. */
+static uint32_t mt_frame_rest(const struct mt_iwarp_qp *qp)
+{
+    const struct mt_iwarp_in *in = &qp->in;
+    const struct mt_iwarp_segment *s = &in->segment;
+    return qp->link == MT_LINK_OPEN && in->direct
+               ? s->bytes - in->placed + mt_mpa_pad(s->head + s->bytes) +
+                     MT_MPA_CRC - in->trailed
+               : 0;
+}
+
+/* Bytes that come for certain, and ask for nothing before the last of them: of the
+ * frame, and of the answer to a READ that it is a part of. */
+static uint64_t mt_certain(const struct mt_iwarp_qp *qp)
+{
+    const struct mt_iwarp_segment *s = &qp->in.segment;
+    uint64_t bytes = mt_frame_rest(qp);
+    if (bytes > 0 && s->tagged && s->opcode == MT_RDMAP_READ_RESPONSE) {
+        const struct mt_soft_work *w = mt_soft_work_at(&qp->soft, s->stag);
+        bytes += w->bytes - w->moved - s->bytes;
+    }
+    return bytes;
+}
+
+static void mt_wake_at(struct mt_iwarp_qp *qp, uint32_t bytes)
+{
+    int value = (int)bytes;
+    setsockopt(qp->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
+    qp->wakes_at = bytes;
+}
+
+/* The half, so that little is left to be done when the last bytes are there. */
+void mt_iwarp_in_armed(struct mt_iwarp_qp *qp)
+{
+    uint64_t half = mt_certain(qp) / 2;
+    uint32_t bytes = mt_frame_rest(qp);
+    half = half < MT_IWARP_WAKES_AT ? half : MT_IWARP_WAKES_AT;
+    bytes = bytes > half ? bytes : (uint32_t)half;
+    bytes = bytes >= MT_IWARP_DIRECT ? bytes : 1;
+    if (bytes != qp->wakes_at) {
+        mt_wake_at(qp, bytes);
+    }
+}
+
+static bool mt_take_all(struct mt_iwarp_qp *qp)
 {
     bool moved = false, all = true;
     for (int i = 0; i < MT_IN_AT_ONCE && all; i++) {
@@ -466,6 +510,16 @@ bool mt_iwarp_in(struct mt_iwarp_qp *qp)
         if (qp->link != MT_LINK_OPEN) {
             return true;
         }
+    }
+    return moved;
+}
+
+bool mt_iwarp_in(struct mt_iwarp_qp *qp)
+{
+    bool moved = mt_take_all(qp);
+    if (mt_unlikely(qp->wakes_at > 1 && qp->wakes_at > mt_certain(qp)) &&
+        qp->fd >= 0) {
+        mt_wake_at(qp, 1);
     }
     return moved;
 }

@@ -38,6 +38,8 @@ enum {
     MT_IWARP_INPUT = 16 << 10,
     /* what is missing of a frame goes straight to its place from here on */
     MT_IWARP_DIRECT = 4096,
+    /* of an answer to a READ, who sleeps is woken by so many bytes at the latest */
+    MT_IWARP_WAKES_AT = 512 << 10,
     MT_IWARP_KEY = 16,
     MT_IWARP_ADDRESS = 48,
     /* UD: 65,507 bytes of UDP over IPv4 less our header, in whole lines */
@@ -189,6 +191,7 @@ struct mt_iwarp_qp {
     uint8_t key[MT_IWARP_KEY];
     uint32_t timeout_ms;
     /* RC */
+    uint32_t wakes_at; /* bytes that make the socket readable: SO_RCVLOWAT */
     struct mt_iwarp_address remote;
     uint64_t deadline_ns; /* of connecting */
     uint32_t stalled_ms;  /* nothing acknowledged, as far as somebody looked */
@@ -327,8 +330,12 @@ void mt_iwarp_out_reset(struct mt_iwarp_qp *qp);
 bool mt_iwarp_out(struct mt_iwarp_qp *qp);
 /* Takes what came; true if something did. */
 bool mt_iwarp_in(struct mt_iwarp_qp *qp);
+
 /* ... out of the buffer, without looking at the socket. */
 void mt_iwarp_parse(struct mt_iwarp_qp *qp);
+/* Somebody may sleep until the socket is readable: in the middle of a long frame,
+ * or of a long answer to a READ, that is when there is much of it. */
+void mt_iwarp_in_armed(struct mt_iwarp_qp *qp);
 
 enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
                                 struct mt_iwarp_qp *qp);

@@ -292,7 +292,10 @@ void mt_iwarp_armed(struct mt_soft_context *soft)
         if (qp->waits && !qp->wants_out && mt_wants_out(qp)) {
             qp->wants_out = true;
             mt_listen_to(qp, EPOLLIN | EPOLLOUT);
-        } else if (qp->out == NULL && !qp->waits) {
+        }
+        if (qp->out != NULL) {
+            mt_iwarp_in_armed(qp);
+        } else if (!qp->waits) {
             mt_mute(qp, qp->soft.receives->head == qp->soft.receives->tail);
         }
     }

@@ -164,6 +164,7 @@ static bool mt_start_send(int fd, const uint8_t *at)
 static void mt_opened(struct mt_iwarp_qp *qp)
 {
     qp->in.head = qp->in.tail = 0;
+    qp->wakes_at = 1;
     mt_link_set(qp, MT_LINK_OPEN);
     mt_iwarp_push(&qp->soft);
 }
