@@ -100,6 +100,20 @@ func TestStandsStill(t *testing.T) {
 	t.Log("\n" + out)
 }
 
+// TestTakenBack: a region of a process's own memory is given back when a peer has
+// looked at its key already, and not yet said that it copies: it does not then.
+func TestTakenBack(t *testing.T) {
+	const operation = "write and notice"
+	status, out := shmRun(t, 20*time.Minute, shmProgram(t, "steps"), "inline", "taken", operation)
+	if status == 77 {
+		mpijob.Need(t, mpijob.Missing("tracing of children (ptrace)", "run where it is allowed: in a container with --cap-add SYS_PTRACE"))
+	}
+	if status != 0 || !strings.Contains(out, "ok   "+operation+": taken back") {
+		t.Errorf("status %d", status)
+	}
+	t.Log("\n" + out)
+}
+
 // TestNoSystemCall: short messages over shared memory do not enter the kernel.
 func TestNoSystemCall(t *testing.T) {
 	program := shmProgram(t, "calls")

@@ -57,7 +57,8 @@ struct mt_shm_root {
     uint32_t barriers;  /* 1: the owner can make every processor pass one */
     uint32_t wake_bytes;
     char wake[28]; /* address of the socket that wakes the owner */
-    /* Odd while the owner reads or writes memory of peers: mt_shm_touch. */
+    /* Odd while the owner reads or writes memory of peers, and of which region if
+     * that is not in an arena: mt_shm_touch, mt_shm_name. */
     uint64_t touching __attribute__((aligned(64)));
     struct mt_shm_region regions[MT_SHM_REGIONS] __attribute__((aligned(64)));
     /* enum mt_shm_sleep: who gives the owner work while it may sleep wakes it.

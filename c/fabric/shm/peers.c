@@ -136,14 +136,16 @@ void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer)
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
 }
 
-/* Until it is out of what it was in, or dead. */
+/* Until it is out of what it was in when the word was seen, or dead. */
 static bool mt_await_touched(struct mt_shm_context *context,
-                             struct mt_shm_peer *peer)
+                             struct mt_shm_peer *peer, uint64_t seen)
 {
-    uint64_t *place = &peer->root->touching;
-    uint64_t seen = __atomic_load_n(place, __ATOMIC_ACQUIRE), until = 0;
-    for (unsigned n = 0; seen % 2 != 0 && !peer->dead &&
-                         __atomic_load_n(place, __ATOMIC_ACQUIRE) == seen;
+    const uint64_t *place = &peer->root->touching;
+    uint64_t until = 0;
+    for (unsigned n = 0;
+         !peer->dead && __atomic_load_n(place, __ATOMIC_ACQUIRE) >>
+                                MT_TOUCH_TURN ==
+                            seen >> MT_TOUCH_TURN;
          n++) {
         if (n < MT_TOUCH_SPINS) {
             continue;
@@ -175,11 +177,28 @@ bool mt_shm_untouched(struct mt_shm_context *context, struct mt_shm_peer *peer)
         syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     }
     __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
-    if (peer != NULL) {
-        return mt_await_touched(context, peer);
-    }
     for (uint32_t i = 0; i < context->peer_count; i++) {
-        quiet = mt_await_touched(context, context->peers[i]) && quiet;
+        struct mt_shm_peer *p = context->peers[i];
+        uint64_t seen = __atomic_load_n(&p->root->touching, __ATOMIC_ACQUIRE);
+        if ((peer == NULL || peer == p) && seen % 2 != 0) {
+            quiet = mt_await_touched(context, p, seen) && quiet;
+        }
+    }
+    return quiet;
+}
+
+bool mt_shm_unnamed(struct mt_shm_context *context, uint32_t rkey)
+{
+    bool quiet = true;
+    /* pairs with mt_shm_name: who has named it is seen here, who names it sees
+     * that it is gone */
+    __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
+    for (uint32_t i = 0; i < context->peer_count; i++) {
+        struct mt_shm_peer *p = context->peers[i];
+        uint64_t seen = __atomic_load_n(&p->root->touching, __ATOMIC_ACQUIRE);
+        if (mt_touch_name(seen) == rkey) {
+            quiet = mt_await_touched(context, p, seen) && quiet;
+        }
     }
     return quiet;
 }

@@ -132,9 +132,15 @@ static enum mt_status mt_touch_part(const struct mt_shm_qp *qp,
 {
     uint64_t offset;
     bool write = w->opcode != MT_FABRIC_READ;
-    enum mt_status status = mt_shm_region_find(
-        qp->peer->root, w->rkey, w->remote_address, w->bytes,
-        write ? MT_FABRIC_REMOTE_WRITE : MT_FABRIC_REMOTE_READ, &offset);
+    uint32_t access = write ? MT_FABRIC_REMOTE_WRITE : MT_FABRIC_REMOTE_READ;
+    enum mt_status status =
+        mt_shm_region_find(qp->peer->root, w->rkey, w->remote_address, w->bytes,
+                           access, &offset);
+    if (status == MT_OK && bytes > 0 && offset == 0) {
+        mt_shm_name(mt_shm_context_of(qp), w->rkey);
+        status = mt_shm_region_find(qp->peer->root, w->rkey, w->remote_address,
+                                    w->bytes, access, &offset);
+    }
     if (status != MT_OK || bytes == 0) {
         return status;
     }

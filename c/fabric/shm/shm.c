@@ -250,7 +250,9 @@ static void mt_shm_mr_destroy(struct mt_fabric_mr *base)
     struct mt_shm_region *region = &context->arena.root->regions[mr->index];
     mt_soft_lock(&context->soft);
     __atomic_store_n(&region->rkey, 0, __ATOMIC_RELEASE);
-    bool quiet = !mr->shared || mt_shm_untouched(context, NULL);
+    bool quiet = !mr->shared || (mr->arena != NULL
+                                     ? mt_shm_untouched(context, NULL)
+                                     : mt_shm_unnamed(context, base->rkey));
     if (quiet) { /* else it goes back with the context */
         region->bytes = 0;
     }

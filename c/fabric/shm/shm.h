@@ -179,7 +179,20 @@ void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer);
  * it) says so in its own arena first, and then looks whether it still may: the
  * region's key, whether the other side gave up or is gone. Who takes one of these
  * away makes every processor pass a barrier and then waits for whoever it finds
- * in the middle. So the copying side pays two stores into a line of its own. */
+ * in the middle. So the copying side pays two stores into a line of its own.
+ *
+ * Regions of the process's own memory come and go with each message, and a copy
+ * from or to one is a system call: who makes it names the region, has a barrier
+ * itself, and looks once more; their owner has none and waits for those alone who
+ * name what it takes away. */
+
+/* Of the word: odd, the region that is named or 0, and how often. */
+enum { MT_TOUCH_NAME = 1, MT_TOUCH_TURN = 33 };
+
+MT_INLINE uint32_t mt_touch_name(uint64_t word)
+{
+    return word % 2 != 0 ? (uint32_t)(word >> MT_TOUCH_NAME) : 0;
+}
 
 MT_INLINE void mt_shm_touch(struct mt_shm_context *context,
                             const struct mt_shm_peer *peer)
@@ -194,15 +207,27 @@ MT_INLINE void mt_shm_touch(struct mt_shm_context *context,
     }
 }
 
+/* Between mt_shm_touch and a second look at the region. */
+MT_INLINE void mt_shm_name(struct mt_shm_context *context, uint32_t rkey)
+{
+    /* pairs with the barrier of mt_shm_unnamed */
+    __atomic_add_fetch(&context->arena.root->touching,
+                       (uint64_t)rkey << MT_TOUCH_NAME, __ATOMIC_SEQ_CST);
+}
+
 MT_INLINE void mt_shm_touched(struct mt_shm_context *context)
 {
     uint64_t *touching = &context->arena.root->touching;
-    __atomic_store_n(touching, *touching + 1, __ATOMIC_RELEASE);
+    uint64_t turn = (*touching >> MT_TOUCH_TURN) + 1;
+    __atomic_store_n(touching, turn << MT_TOUCH_TURN, __ATOMIC_RELEASE);
 }
 
 /* Waits until a peer (NULL: each) has come out of what it was in. false: one
  * did not in time, which is said. */
 bool mt_shm_untouched(struct mt_shm_context *context, struct mt_shm_peer *peer);
+/* ... until each has come out of a region that is not in the arena, whose key is
+ * no longer there. */
+bool mt_shm_unnamed(struct mt_shm_context *context, uint32_t rkey);
 
 /* The peer got work: it may sleep. */
 MT_INLINE void mt_shm_wake(struct mt_shm_context *context,

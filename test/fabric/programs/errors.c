@@ -1,6 +1,7 @@
 /* errors.c: what goes wrong gives an error with a name, at the side that has to
  * know, and nothing else. */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -84,6 +85,65 @@ static void denied(struct side *s)
     release(mr);
     /* the key of memory that is not registered any more */
     expect_denied(s, MT_FABRIC_WRITE, there, 100);
+    side_close(s);
+}
+
+/* Memory that its owner takes back while the other side writes to it: from then on
+ * it is the owner's alone. */
+static void taken_back(struct side *s)
+{
+    enum { SIZE = 1 << 18, ROUNDS = 40, MOST_SPINS = 20000 };
+    uint64_t random = s->setting->seed + 1;
+    side_open(s, false);
+    for (int i = 0; i < ROUNDS; i++) {
+        side_connect(s);
+        struct mt_fabric_mr *mine = registered(s, SIZE), *mr;
+        uint8_t *memory = malloc(SIZE);
+        CHECK(memory != NULL);
+        memset(memory, 0, SIZE);
+        memset(mine->address, 0xaa, SIZE);
+        OK(mt_fabric_mr_register(s->pd, memory, SIZE,
+                                 MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
+                                 &mr));
+        struct remote there = remote_of(s, mr);
+        uint64_t spins = random_next(&random) % MOST_SPINS;
+        if (s->rank == 0) {
+            struct mt_fabric_piece p = piece(mine, 0, SIZE);
+            struct mt_fabric_send work =
+                one_sided(MT_FABRIC_WRITE, &p, there.address, there.rkey);
+            do {
+                post(s, s->qp, &work);
+            } while (next(s, s->send_cq).status == MT_OK);
+            await_error(s);
+        } else {
+            while (__atomic_load_n(memory, __ATOMIC_RELAXED) == 0) {
+                mt_fabric_poll(s->receive_cq, NULL, 0);
+                waiting(s);
+            }
+            for (uint64_t n = 0; n < spins; n++) {
+                mt_fabric_poll(s->receive_cq, NULL, 0);
+            }
+            OK(mt_fabric_mr_destroy(mr));
+            memset(memory, 0x55, SIZE);
+            struct pollfd wire = {.fd = s->wire, .events = POLLIN};
+            while (poll(&wire, 1, 0) == 0) {
+                mt_fabric_poll(s->receive_cq, NULL, 0);
+                waiting(s);
+            }
+        }
+        meet(s);
+        OK(mt_fabric_qp_destroy(s->qp));
+        s->qp = NULL;
+        if (s->rank == 1) {
+            for (size_t k = 0; k < SIZE; k++) {
+                EQ(memory[k], 0x55);
+            }
+        } else {
+            OK(mt_fabric_mr_destroy(mr));
+        }
+        free(memory);
+        release(mine);
+    }
     side_close(s);
 }
 
@@ -452,6 +512,7 @@ static void cut_off(struct side *s)
 
 const struct test tests_errors[] = {
     {"access denied", denied, NULL},
+    {"memory taken back", taken_back, NULL},
     {"truncated", truncated, NULL},
     {"refused", refused, NULL},
     {"failed and reset", failed, NULL},

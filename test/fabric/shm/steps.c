@@ -316,20 +316,18 @@ static void child_end(pid_t pid, bool complete_operation)
     }
 }
 
-/* It is in the middle of touching memory of ours. */
-static bool touches(const struct survivor *v, pid_t pid)
+/* What it says of the memory of others that it touches. */
+static uint64_t touching(const struct survivor *v, pid_t pid)
 {
     const struct mt_shm_context *context =
         (const struct mt_shm_context *)v->dead.context;
     for (uint32_t i = 0; i < context->peer_count; i++) {
         const struct mt_shm_peer *peer = context->peers[i];
         if (peer->identity.pid == pid) {
-            return __atomic_load_n(&peer->root->touching, __ATOMIC_ACQUIRE) %
-                       2 !=
-                   0;
+            return __atomic_load_n(&peer->root->touching, __ATOMIC_ACQUIRE);
         }
     }
-    return false;
+    return 0;
 }
 
 /* A child at the beginning of its operation, and what it is to meet: a queue pair
@@ -361,13 +359,27 @@ static pid_t live_begin(struct survivor *v, const struct operation *o,
     return pid;
 }
 
+/* It and what it met are gone, and so is the region. */
+static void live_end(struct survivor *v, const struct operation *o, pid_t pid,
+                     struct areas *a)
+{
+    child_end(pid, false);
+    close(v->dead.wire);
+    post_replies(v, o, a, NULL);
+    settle(v, o, a);
+    OK(mt_fabric_qp_destroy(v->dead.qp));
+    release(a->out);
+    release(a->in);
+    CHECK(munmap(a->memory, slot_of(o, SLOTS) + 64) == 0);
+}
+
 static void stand_still(struct survivor *v, const struct operation *o)
 {
     struct areas a;
     struct mt_fabric_ah *none;
     uint64_t steps, began;
     pid_t pid = live_begin(v, o, &a, &none);
-    while (!touches(v, pid)) {
+    while (mt_touch_name(touching(v, pid)) != a.shared->rkey) {
         CHECK(!step(v, pid, 1, &steps)); /* it never does */
     }
     began = now_ms();
@@ -375,16 +387,47 @@ static void stand_still(struct survivor *v, const struct operation *o)
     began = now_ms() - began;
     CHECK(began >= 10000 && began < 100000);
     EQ(times_said("has stood still for 10 s"), 1);
-    child_end(pid, false);
-    close(v->dead.wire);
-    post_replies(v, o, &a, NULL);
-    settle(v, o, &a);
-    OK(mt_fabric_qp_destroy(v->dead.qp));
-    release(a.out);
-    release(a.in);
-    CHECK(munmap(a.memory, slot_of(o, SLOTS) + 64) == 0);
+    live_end(v, o, pid, &a);
     printf("ok   %s: given back after %llu ms\n", o->name,
            (unsigned long long)began);
+}
+
+/* A region of memory of the process is given back when a child, on its way to copy
+ * to it, is behind each instruction before the one that names it: nobody waits, and
+ * nothing is copied. */
+static void take_back(struct survivor *v, const struct operation *o)
+{
+    enum { AFTER = 2000 }; /* instructions: many more than to the copy */
+    unsigned points = 0;
+    for (bool named = false; !named; points += !named) {
+        struct areas a;
+        struct mt_fabric_ah *none;
+        uint64_t steps;
+        pid_t pid = live_begin(v, o, &a, &none);
+        while (touching(v, pid) % 2 == 0) {
+            CHECK(!step(v, pid, 1, &steps));
+        }
+        CHECK(points == 0 || !step(v, pid, points, &steps));
+        named = mt_touch_name(touching(v, pid)) == a.shared->rkey;
+        if (!named) {
+            const size_t bytes = slot_of(o, SLOTS) + 64;
+            CHECK(touching(v, pid) % 2 != 0);
+            OK(mt_fabric_mr_destroy(a.shared));
+            memset(a.memory, 0x55, bytes);
+            CHECK(!step(v, pid, AFTER, &steps));
+            for (size_t i = 0; i < bytes; i++) {
+                EQ(a.memory[i], 0x55);
+            }
+        }
+        if (named) { /* it is killed, and then nobody is waited for */
+            CHECK(kill(pid, SIGKILL) == 0);
+            OK(mt_fabric_mr_destroy(a.shared));
+        }
+        live_end(v, o, pid, &a);
+    }
+    CHECK(points > 1);
+    EQ(times_said("has stood still"), 0);
+    printf("ok   %s: taken back at %u instructions\n", o->name, points);
 }
 
 /* One life of a child, of so many instructions. Returns how many it took, and
@@ -504,7 +547,7 @@ int main(int argc, char **argv)
     static struct survivor survivor;
     int wires[2];
     if (argc < 3) {
-        fprintf(stderr, "usage: steps inline|peer|copies POINTS|still [OPERATION ...]\n");
+        fprintf(stderr, "usage: steps inline|peer|copies POINTS|still|taken [OPERATION ...]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -532,6 +575,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[2], "still") == 0) {
             stand_still(&survivor, &operations[i]);
+        } else if (strcmp(argv[2], "taken") == 0) {
+            take_back(&survivor, &operations[i]);
         } else {
             run(&survivor, &operations[i], strtoull(argv[2], NULL, 10));
         }
