@@ -133,6 +133,7 @@ static void mt_thread_wait(struct mt_engine *engine)
     /* what has to leave waits for credits, which any message may bring */
     mt_thread_arm(engine, engine->busy == NULL);
     bool moved = mt_engine_round(engine); /* what came before it was armed */
+    engine->counts.thread_rounds += moved;
     int wait_ms = mt_thread_may_wait(engine);
     engine->polls = !moved && engine->holding == NULL;
     bool polls = engine->polls;

@@ -423,7 +423,7 @@ static void arm(struct host *h)
  * frame that follows, its first byte does. */
 static void test_wakes(void)
 {
-    enum { HEAD = MT_MPA_LENGTH + MT_DDP_TAGGED_HEAD, BYTES = 48 << 10 };
+    enum { HEAD = MT_MPA_LENGTH + MT_DDP_TAGGED_HEAD, BYTES = 16 << 10 };
     static uint8_t frame[HEAD + BYTES + MT_MPA_CRC];
     struct host a, b;
     join(&a, &b);
@@ -440,7 +440,7 @@ static void test_wakes(void)
         mt_put16(frame, MT_DDP_TAGGED_HEAD + BYTES);
         mt_segment_write(frame + MT_MPA_LENGTH, &s);
         mt_put_crc(frame + HEAD + BYTES, mt_crc32c(0, frame, HEAD + BYTES));
-        const int first = HEAD + 100, more = 20000;
+        const int first = HEAD + 100, more = 8000;
         CHECK_EQ(send(fd, frame, (size_t)first, 0), first);
         delivered(&a, first);
         CHECK(readable(&a)); /* nobody knows yet what it is */

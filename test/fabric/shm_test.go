@@ -90,14 +90,17 @@ func TestStandsStill(t *testing.T) {
 	if !*long {
 		return // ten seconds of waiting, asked for by make test-fabric-long
 	}
-	status, out := shmRun(t, 20*time.Minute, shmProgram(t, "steps"), "inline", "still", "write and notice")
-	if status == 77 {
-		mpijob.Need(t, mpijob.Missing("tracing of children (ptrace)", "run where it is allowed: in a container with --cap-add SYS_PTRACE"))
+	program := shmProgram(t, "steps")
+	for _, operation := range []string{"write and flag", "write and notice"} {
+		status, out := shmRun(t, 20*time.Minute, program, "inline", "still", operation)
+		if status == 77 {
+			mpijob.Need(t, mpijob.Missing("tracing of children (ptrace)", "run where it is allowed: in a container with --cap-add SYS_PTRACE"))
+		}
+		if status != 0 {
+			t.Errorf("status %d", status)
+		}
+		t.Log("\n" + out)
 	}
-	if status != 0 {
-		t.Errorf("status %d", status)
-	}
-	t.Log("\n" + out)
 }
 
 // TestTakenBack: a region of a process's own memory is given back when a peer has

@@ -106,14 +106,21 @@ enum mt_status mt_shm_region_find(const struct mt_shm_root *root, uint32_t rkey,
     if (bytes == 0) {
         return MT_OK; /* InfiniBand 1.5, 9.7.5.2.4: the key is not looked at */
     }
-    if (rkey == 0 || __atomic_load_n(&region->rkey, __ATOMIC_ACQUIRE) != rkey ||
-        (region->access & access) != access || address < region->address ||
-        bytes > region->bytes ||
-        address - region->address > region->bytes - bytes) {
+    if (rkey == 0 || __atomic_load_n(&region->rkey, __ATOMIC_SEQ_CST) != rkey) {
         return MT_EACCESS;
     }
-    if (region->offset != 0) {
-        *offset_p = region->offset + (address - region->address);
+    /* the place may become another region's meanwhile, and then the key is gone */
+    uint32_t may = __atomic_load_n(&region->access, __ATOMIC_ACQUIRE);
+    uint64_t begin = __atomic_load_n(&region->address, __ATOMIC_ACQUIRE);
+    uint64_t room = __atomic_load_n(&region->bytes, __ATOMIC_ACQUIRE);
+    uint64_t offset = __atomic_load_n(&region->offset, __ATOMIC_ACQUIRE);
+    if (__atomic_load_n(&region->rkey, __ATOMIC_RELAXED) != rkey ||
+        (may & access) != access || address < begin || bytes > room ||
+        address - begin > room - bytes) {
+        return MT_EACCESS;
+    }
+    if (offset != 0) {
+        *offset_p = offset + (address - begin);
     }
     return MT_OK;
 }
@@ -195,7 +202,7 @@ bool mt_shm_unnamed(struct mt_shm_context *context, uint32_t rkey)
     __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < context->peer_count; i++) {
         struct mt_shm_peer *p = context->peers[i];
-        uint64_t seen = __atomic_load_n(&p->root->touching, __ATOMIC_ACQUIRE);
+        uint64_t seen = __atomic_load_n(&p->root->touching, __ATOMIC_SEQ_CST);
         if (mt_touch_name(seen) == rkey) {
             quiet = mt_await_touched(context, p, seen) && quiet;
         }

@@ -182,12 +182,15 @@ static uint32_t mt_region_publish(struct mt_shm_context *context,
     struct mt_shm_region *region = &context->arena.root->regions[index];
     uint32_t key = mt_soft_key(index, context->region_turns[index]++,
                                MT_SHM_REGIONS);
-    region->access = access;
-    region->address = (uint64_t)(uintptr_t)mr->base.address;
-    region->bytes = mr->base.bytes;
-    region->offset = mr->arena != NULL
-                         ? mt_shm_offset(&context->arena, mr->arena)
-                         : 0;
+    uint64_t offset = mr->arena != NULL
+                          ? mt_shm_offset(&context->arena, mr->arena)
+                          : 0;
+    /* who still looks at the one before sees that its key is gone */
+    __atomic_store_n(&region->access, access, __ATOMIC_RELEASE);
+    __atomic_store_n(&region->address, (uint64_t)(uintptr_t)mr->base.address,
+                     __ATOMIC_RELEASE);
+    __atomic_store_n(&region->bytes, mr->base.bytes, __ATOMIC_RELEASE);
+    __atomic_store_n(&region->offset, offset, __ATOMIC_RELEASE);
     __atomic_store_n(&region->rkey, key, __ATOMIC_RELEASE);
     return key;
 }
@@ -249,12 +252,12 @@ static void mt_shm_mr_destroy(struct mt_fabric_mr *base)
         (struct mt_shm_context *)base->pd->context;
     struct mt_shm_region *region = &context->arena.root->regions[mr->index];
     mt_soft_lock(&context->soft);
-    __atomic_store_n(&region->rkey, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&region->rkey, 0, __ATOMIC_SEQ_CST);
     bool quiet = !mr->shared || (mr->arena != NULL
                                      ? mt_shm_untouched(context, NULL)
                                      : mt_shm_unnamed(context, base->rkey));
     if (quiet) { /* else it goes back with the context */
-        region->bytes = 0;
+        __atomic_store_n(&region->bytes, 0, __ATOMIC_RELEASE);
     }
     if (quiet && mr->arena != NULL) {
         mt_shm_arena_give(&context->arena, mr->arena);

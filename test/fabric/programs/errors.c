@@ -88,6 +88,17 @@ static void denied(struct side *s)
     side_close(s);
 }
 
+/* Carries the device's work out until the other has come to the next meet(). */
+static void await_other(struct side *s)
+{
+    struct pollfd wire = {.fd = s->wire, .events = POLLIN};
+    while (poll(&wire, 1, 0) == 0) {
+        mt_fabric_poll(s->receive_cq, NULL, 0);
+        waiting(s);
+    }
+    meet(s);
+}
+
 /* Memory that its owner takes back while the other side writes to it: from then on
  * it is the owner's alone. */
 static void taken_back(struct side *s)
@@ -111,27 +122,23 @@ static void taken_back(struct side *s)
             struct mt_fabric_piece p = piece(mine, 0, SIZE);
             struct mt_fabric_send work =
                 one_sided(MT_FABRIC_WRITE, &p, there.address, there.rkey);
+            post(s, s->qp, &work);
+            next_ok(s, s->send_cq);
+            meet(s);
             do {
                 post(s, s->qp, &work);
             } while (next(s, s->send_cq).status == MT_OK);
             await_error(s);
+            meet(s);
         } else {
-            while (__atomic_load_n(memory, __ATOMIC_RELAXED) == 0) {
-                mt_fabric_poll(s->receive_cq, NULL, 0);
-                waiting(s);
-            }
+            await_other(s);
             for (uint64_t n = 0; n < spins; n++) {
                 mt_fabric_poll(s->receive_cq, NULL, 0);
             }
             OK(mt_fabric_mr_destroy(mr));
             memset(memory, 0x55, SIZE);
-            struct pollfd wire = {.fd = s->wire, .events = POLLIN};
-            while (poll(&wire, 1, 0) == 0) {
-                mt_fabric_poll(s->receive_cq, NULL, 0);
-                waiting(s);
-            }
+            await_other(s);
         }
-        meet(s);
         OK(mt_fabric_qp_destroy(s->qp));
         s->qp = NULL;
         if (s->rank == 1) {

@@ -370,7 +370,7 @@ static void live_end(struct survivor *v, const struct operation *o, pid_t pid,
     OK(mt_fabric_qp_destroy(v->dead.qp));
     release(a->out);
     release(a->in);
-    CHECK(munmap(a->memory, slot_of(o, SLOTS) + 64) == 0);
+    CHECK(!o->registered || munmap(a->memory, slot_of(o, SLOTS) + 64) == 0);
 }
 
 static void stand_still(struct survivor *v, const struct operation *o)
@@ -379,7 +379,9 @@ static void stand_still(struct survivor *v, const struct operation *o)
     struct mt_fabric_ah *none;
     uint64_t steps, began;
     pid_t pid = live_begin(v, o, &a, &none);
-    while (mt_touch_name(touching(v, pid)) != a.shared->rkey) {
+    while (o->registered
+               ? mt_touch_name(touching(v, pid)) != a.shared->rkey
+               : touching(v, pid) % 2 == 0) {
         CHECK(!step(v, pid, 1, &steps)); /* it never does */
     }
     began = now_ms();
@@ -397,7 +399,6 @@ static void stand_still(struct survivor *v, const struct operation *o)
  * nothing is copied. */
 static void take_back(struct survivor *v, const struct operation *o)
 {
-    enum { AFTER = 2000 }; /* instructions: many more than to the copy */
     unsigned points = 0;
     for (bool named = false; !named; points += !named) {
         struct areas a;
@@ -414,12 +415,14 @@ static void take_back(struct survivor *v, const struct operation *o)
             CHECK(touching(v, pid) % 2 != 0);
             OK(mt_fabric_mr_destroy(a.shared));
             memset(a.memory, 0x55, bytes);
-            CHECK(!step(v, pid, AFTER, &steps));
+            while (touching(v, pid) % 2 != 0) {
+                CHECK(!step(v, pid, 1, &steps));
+            }
             for (size_t i = 0; i < bytes; i++) {
                 EQ(a.memory[i], 0x55);
             }
         }
-        if (named) { /* it is killed, and then nobody is waited for */
+        if (named) { /* it dies, and then nobody is waited for */
             CHECK(kill(pid, SIGKILL) == 0);
             OK(mt_fabric_mr_destroy(a.shared));
         }
