@@ -107,7 +107,11 @@ func TestStandsStill(t *testing.T) {
 // looked at its key already, and not yet said that it copies: it does not then.
 func TestTakenBack(t *testing.T) {
 	const operation = "write and notice"
-	status, out := shmRun(t, 20*time.Minute, shmProgram(t, "steps"), "inline", "taken", operation)
+	way := "taken5"
+	if *long {
+		way = "taken1"
+	}
+	status, out := shmRun(t, 20*time.Minute, shmProgram(t, "steps"), "inline", way, operation)
 	if status == 77 {
 		mpijob.Need(t, mpijob.Missing("tracing of children (ptrace)", "run where it is allowed: in a container with --cap-add SYS_PTRACE"))
 	}

@@ -103,7 +103,7 @@ static void await_other(struct side *s)
  * it is the owner's alone. */
 static void taken_back(struct side *s)
 {
-    enum { SIZE = 1 << 18, ROUNDS = 40, MOST_SPINS = 20000 };
+    enum { SIZE = 1 << 18, ROUNDS = 15, MOST_SPINS = 20000 };
     uint64_t random = s->setting->seed + 1;
     side_open(s, false);
     for (int i = 0; i < ROUNDS; i++) {

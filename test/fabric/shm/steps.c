@@ -395,11 +395,12 @@ static void stand_still(struct survivor *v, const struct operation *o)
 }
 
 /* A region of memory of the process is given back when a child, on its way to copy
- * to it, is behind each instruction before the one that names it: nobody waits, and
- * nothing is copied. */
-static void take_back(struct survivor *v, const struct operation *o)
+ * to it, is behind each instruction (or some, a stride apart) before the one that
+ * names it: nobody waits, and nothing is copied. */
+static void take_back(struct survivor *v, const struct operation *o,
+                      uint64_t stride)
 {
-    unsigned points = 0;
+    uint64_t points = 0;
     for (bool named = false; !named; points += !named) {
         struct areas a;
         struct mt_fabric_ah *none;
@@ -408,7 +409,7 @@ static void take_back(struct survivor *v, const struct operation *o)
         while (touching(v, pid) % 2 == 0) {
             CHECK(!step(v, pid, 1, &steps));
         }
-        CHECK(points == 0 || !step(v, pid, points, &steps));
+        CHECK(points == 0 || !step(v, pid, stride * points, &steps));
         named = mt_touch_name(touching(v, pid)) == a.shared->rkey;
         if (!named) {
             const size_t bytes = slot_of(o, SLOTS) + 64;
@@ -430,7 +431,8 @@ static void take_back(struct survivor *v, const struct operation *o)
     }
     CHECK(points > 1);
     EQ(times_said("has stood still"), 0);
-    printf("ok   %s: taken back at %u instructions\n", o->name, points);
+    printf("ok   %s: taken back at %llu instructions\n", o->name,
+           (unsigned long long)points);
 }
 
 /* One life of a child, of so many instructions. Returns how many it took, and
@@ -550,7 +552,7 @@ int main(int argc, char **argv)
     static struct survivor survivor;
     int wires[2];
     if (argc < 3) {
-        fprintf(stderr, "usage: steps inline|peer|copies POINTS|still|taken [OPERATION ...]\n");
+        fprintf(stderr, "usage: steps inline|peer|copies POINTS|still|takenSTRIDE [OPERATION ...]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -578,8 +580,8 @@ int main(int argc, char **argv)
         }
         if (strcmp(argv[2], "still") == 0) {
             stand_still(&survivor, &operations[i]);
-        } else if (strcmp(argv[2], "taken") == 0) {
-            take_back(&survivor, &operations[i]);
+        } else if (strncmp(argv[2], "taken", 5) == 0) {
+            take_back(&survivor, &operations[i], strtoull(argv[2] + 5, NULL, 10));
         } else {
             run(&survivor, &operations[i], strtoull(argv[2], NULL, 10));
         }
