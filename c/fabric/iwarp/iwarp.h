@@ -330,7 +330,6 @@ void mt_iwarp_out_reset(struct mt_iwarp_qp *qp);
 bool mt_iwarp_out(struct mt_iwarp_qp *qp);
 /* Takes what came; true if something did. */
 bool mt_iwarp_in(struct mt_iwarp_qp *qp);
-
 /* ... out of the buffer, without looking at the socket. */
 void mt_iwarp_parse(struct mt_iwarp_qp *qp);
 /* Somebody may sleep until the socket is readable: in the middle of a long frame,

@@ -150,9 +150,9 @@ static bool mt_await_touched(struct mt_shm_context *context,
     const uint64_t *place = &peer->root->touching;
     uint64_t until = 0;
     for (unsigned n = 0;
-         !peer->dead && __atomic_load_n(place, __ATOMIC_ACQUIRE) >>
-                                MT_TOUCH_TURN ==
-                            seen >> MT_TOUCH_TURN;
+         seen % 2 != 0 && !peer->dead &&
+         mt_touch_turn(__atomic_load_n(place, __ATOMIC_ACQUIRE)) ==
+             mt_touch_turn(seen);
          n++) {
         if (n < MT_TOUCH_SPINS) {
             continue;
@@ -187,7 +187,7 @@ bool mt_shm_untouched(struct mt_shm_context *context, struct mt_shm_peer *peer)
     for (uint32_t i = 0; i < context->peer_count; i++) {
         struct mt_shm_peer *p = context->peers[i];
         uint64_t seen = __atomic_load_n(&p->root->touching, __ATOMIC_ACQUIRE);
-        if ((peer == NULL || peer == p) && seen % 2 != 0) {
+        if (peer == NULL || peer == p) {
             quiet = mt_await_touched(context, p, seen) && quiet;
         }
     }

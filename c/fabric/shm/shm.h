@@ -189,6 +189,11 @@ void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer);
 /* Of the word: odd, the region that is named or 0, and how often. */
 enum { MT_TOUCH_NAME = 1, MT_TOUCH_TURN = 33 };
 
+MT_INLINE uint64_t mt_touch_turn(uint64_t word)
+{
+    return word >> MT_TOUCH_TURN;
+}
+
 MT_INLINE uint32_t mt_touch_name(uint64_t word)
 {
     return word % 2 != 0 ? (uint32_t)(word >> MT_TOUCH_NAME) : 0;
@@ -218,7 +223,7 @@ MT_INLINE void mt_shm_name(struct mt_shm_context *context, uint32_t rkey)
 MT_INLINE void mt_shm_touched(struct mt_shm_context *context)
 {
     uint64_t *touching = &context->arena.root->touching;
-    uint64_t turn = (*touching >> MT_TOUCH_TURN) + 1;
+    uint64_t turn = mt_touch_turn(*touching) + 1;
     __atomic_store_n(touching, turn << MT_TOUCH_TURN, __ATOMIC_RELEASE);
 }
 

@@ -401,6 +401,7 @@ static void take_back(struct survivor *v, const struct operation *o,
                       uint64_t stride)
 {
     uint64_t points = 0;
+    CHECK(stride > 0);
     for (bool named = false; !named; points += !named) {
         struct areas a;
         struct mt_fabric_ah *none;
@@ -422,8 +423,7 @@ static void take_back(struct survivor *v, const struct operation *o,
             for (size_t i = 0; i < bytes; i++) {
                 EQ(a.memory[i], 0x55);
             }
-        }
-        if (named) { /* it dies, and then nobody is waited for */
+        } else { /* it dies, and then nobody is waited for */
             CHECK(kill(pid, SIGKILL) == 0);
             OK(mt_fabric_mr_destroy(a.shared));
         }
