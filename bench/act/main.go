@@ -96,6 +96,9 @@ func (b *bench) prepare(mpis string, rest []string) (err error) {
 			return err
 		}
 	}
+	if !slices.ContainsFunc(places, func(p place) bool { return strings.Contains(p.name, b.where) }) {
+		return fmt.Errorf("-where %q: no place has this in its name; see docs/bench.md", b.where)
+	}
 	for _, path := range []*string{&b.build, &b.out} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return err

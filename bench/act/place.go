@@ -33,6 +33,9 @@ var (
 	pacedOne = place{name: "two hosts, 1 Gbit/s, both on one core", between: true, rate: "1gbit", cpus: []string{"0", "0"}}
 )
 
+// places are those of micro-benchmarks.
+var places = []place{here, between, free, paced, pacedTwo, pacedOne}
+
 // enter makes the hosts what a place wants.
 func (b *bench) enter(p place) error {
 	if !p.between {
@@ -101,8 +104,8 @@ func (b *bench) micro(p place, m mpijob.MPI, names []string, reps int, policies 
 	return report, report.WriteText(os.Stdout)
 }
 
-// everywhere runs benchmarks in several places (of which -where chooses) with each MPI, and has take look
-// at each report. What fails is left out.
+// everywhere runs benchmarks in those of several places that -where chooses, with
+// each MPI, and has take look at each report. What fails is left out.
 func (b *bench) everywhere(places []place, run func(place, mpijob.MPI) (*microbench.Report, error), take func(place, mpijob.MPI, *microbench.Report)) error {
 	var failed error
 	for _, p := range places {

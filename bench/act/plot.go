@@ -108,12 +108,12 @@ func (c chart) svg() string {
 	return b.String()
 }
 
-// plot writes a chart, and says where.
+// plot writes a chart into b.out, and says so.
 func (b *bench) plot(c chart, name string) {
 	path := filepath.Join(b.out, name)
 	if err := os.WriteFile(path, []byte(c.svg()), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/act:", err)
 		return
 	}
-	fmt.Printf("plot: %s\n", path)
+	fmt.Printf("plot: %s\n", name)
 }
