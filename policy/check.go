@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,11 +19,12 @@ func (e *Effective) check() Problems {
 	if e.overDatagrams(e.Text("eager")) {
 		tell(e.stated("eager", "transport"), "%s", reuseOverDatagrams)
 	}
-	if most := e.Number("ring") / 2; e.Number("eager_limit") > most {
-		tell(e.stated("eager_limit", "ring"), "%s", e.tooLong(e.Number("eager_limit")))
+	limit := e.eagerLimit(e.Text("eager_limit"), SharedMemory)
+	if limit > e.Number("ring")/2 {
+		tell(e.stated("eager_limit", "ring"), "%s", e.tooLong(limit))
 	}
-	if e.Text("eager") == "reuse" && e.Number("reuse_from") > e.Number("eager_limit") {
-		tell(e.stated("reuse_from", "eager_limit"), "eager=reuse never happens: reuse_from is %s, above the eager_limit of %s", sizeText(e.Number("reuse_from")), sizeText(e.Number("eager_limit")))
+	if e.Text("eager") == "reuse" && e.Number("reuse_from") > limit {
+		tell(e.stated("reuse_from", "eager_limit"), "eager=reuse never happens: reuse_from is %s, above the eager_limit of %s", sizeText(e.Number("reuse_from")), sizeText(limit))
 	}
 	for i := range e.Rules {
 		out = append(out, e.checkRule(i)...)
@@ -73,11 +75,9 @@ func (e *Effective) checkRule(i int) Problems {
 			tell(".when.site", "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
 		}
 	}
-	limit := e.Number("eager_limit")
-	if own, ok := r.Use["eager_limit"]; ok {
-		if limit, _ = rangeOf(own + ".."); limit > e.Number("ring")/2 {
-			tell(".use.eager_limit", "%s", e.tooLong(limit))
-		}
+	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), SharedMemory)
+	if r.Use["eager_limit"] != "" && limit > e.Number("ring")/2 {
+		tell(".use.eager_limit", "%s", e.tooLong(limit))
 	}
 	if from, _ := rangeOf(r.When["size"]); from > limit && r.Use["eager"] != "" && !e.limitInRules(i) {
 		tell(".use.eager", "never applies: the rule is for messages from %s, and the eager_limit is %s", sizeText(from), sizeText(limit))

@@ -81,6 +81,38 @@ func (e *Effective) Number(name string) int64 {
 	return n
 }
 
+// SharedMemory is the device inside one node.
+const SharedMemory = "shm"
+
+// Eager limits in bytes that devices have (MT_ACT_EAGER_... of c/act/policy.c).
+const (
+	eagerSharedMemory = 64 << 10
+	eagerOthers       = 16 << 10
+)
+
+// EagerLimit is the longest message in bytes that is sent without asking the
+// receiver, of messages like m, or with nil of those that no rule is for, over a
+// device.
+func (e *Effective) EagerLimit(m *Message, device string) int64 {
+	text := e.Text("eager_limit")
+	if m != nil {
+		text = e.Choose("eager_limit", m).Text
+	}
+	return e.eagerLimit(text, device)
+}
+
+func (e *Effective) eagerLimit(text, device string) int64 {
+	if text != auto {
+		n, _ := rangeOf(text + "..")
+		return n
+	}
+	limit := int64(eagerOthers)
+	if device == SharedMemory {
+		limit = eagerSharedMemory
+	}
+	return min(limit, e.Number("ring")/2)
+}
+
 // Mode is off, observe, advise or act.
 func (e *Effective) Mode() string { return e.Text("mode") }
 

@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-    MT_ACT_EAGER_LIMIT = 16384,
+    MT_ACT_EAGER_SHM = 64 << 10,
+    MT_ACT_EAGER_OTHERS = 16 << 10,
     MT_ACT_RING = 256 << 10,
     MT_ACT_REUSE_FROM = 128,
     MT_ACT_SPECULATION = 25,
@@ -93,7 +94,7 @@ void mt_act_policy_terms(const char *text, const char *prefix,
     }
     value = under(text, prefix, "eager_limit", &length);
     if (value != NULL) {
-        terms->eager_limit = strtoull(value, NULL, 10);
+        terms->eager_limit = strtoull(value, NULL, 10); /* auto: 0 */
     }
     value = under(text, prefix, "reuse_from", &length);
     if (value != NULL) {
@@ -113,13 +114,21 @@ static void verify_read(const char *text, struct mt_act_policy *policy_p)
         value == NULL || !mt_act_policy_has(value, length, "quarantine");
 }
 
+uint64_t mt_act_policy_eager(const struct mt_act_policy *policy,
+                             const char *device)
+{
+    uint64_t limit = strcmp(device, "shm") == 0 ? MT_ACT_EAGER_SHM
+                                                : MT_ACT_EAGER_OTHERS;
+    uint64_t most = policy->ring_bytes / 2;
+    return limit < most ? limit : most;
+}
+
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p)
 {
     size_t length = 0;
     const char *value = mt_act_policy_value(text, "device", &length);
     *policy_p = (struct mt_act_policy){
-        .terms = {.eager_limit = MT_ACT_EAGER_LIMIT,
-                  .reuse_from = MT_ACT_REUSE_FROM},
+        .terms = {.reuse_from = MT_ACT_REUSE_FROM},
         .ring_bytes = number_of(text, "ring", MT_ACT_RING),
         .pinned = number_of(text, "pinned", 0), /* auto: 0 */
         .speculation =

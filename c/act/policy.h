@@ -15,7 +15,8 @@ enum mt_act_cache {
 struct mt_act_policy {
     const char *devices; /* in the text; NULL: whichever reaches all ranks */
     size_t devices_bytes;
-    struct mt_engine_terms terms; /* of messages that no rule is for */
+    /* Of messages that no rule is for. An eager limit of 0: that of the device. */
+    struct mt_engine_terms terms;
     uint64_t ring_bytes;
     enum mt_fabric_engine engine; /* of a device in software */
     uint32_t speculation; /* per cent */
@@ -30,6 +31,12 @@ struct mt_act_policy {
 
 /* What the text does not name has its default. */
 void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p);
+
+/* The longest message in bytes that is sent without asking the receiver where the
+ * policy leaves it to the device. Over shared memory two copies are cheaper than a
+ * system call for far longer. */
+uint64_t mt_act_policy_eager(const struct mt_act_policy *policy,
+                             const char *device);
 
 /* The value of the line that begins with name and =; NULL: there is none. */
 const char *mt_act_policy_value(const char *text, const char *name,

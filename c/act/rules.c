@@ -79,11 +79,14 @@ static struct mt_engine_terms combined(const struct mt_act_rules *rules,
             mt_act_policy_terms(rules->text, prefix, &terms);
         }
     }
+    if (terms.eager_limit == 0) {
+        terms.eager_limit = rules->eager_auto;
+    }
     return terms;
 }
 
 void mt_act_rules_read(struct mt_act_rules *rules, const char *text,
-                       struct mt_engine_terms *terms)
+                       uint64_t eager_auto, struct mt_engine_terms *terms)
 {
     size_t length;
     const char *value = mt_act_policy_value(text, "rules", &length);
@@ -91,7 +94,9 @@ void mt_act_rules_read(struct mt_act_rules *rules, const char *text,
     *rules = (struct mt_act_rules){
         .text = text,
         .base = *terms,
+        .eager_auto = eager_auto,
         .count = count < MT_ACT_RULES ? (uint32_t)count : MT_ACT_RULES};
+    *terms = rules->base = combined(rules, 0);
     for (uint32_t i = 0; i < rules->count; i++) {
         rule_read(text, i, &rules->rule[i]);
         rules->with_sites |= rules->rule[i].sites != NULL ? 1U << i : 0;

@@ -36,6 +36,7 @@ struct mt_act_rules {
     uint32_t with_sites; /* a bit for each that asks for a place */
     struct mt_act_rule rule[MT_ACT_RULES];
     struct mt_engine_terms base; /* of messages that no rule is for */
+    uint64_t eager_auto; /* eager limit where a rule leaves it to the device */
     /* Found out once, and for all: by the set of rules that match, and by the
      * address of a place. */
     struct mt_act_table terms, places;
@@ -51,10 +52,11 @@ struct mt_act_asked {
     uint64_t site; /* address; 0: not known */
 };
 
-/* The rules in a policy's lines, which stay. *terms: of messages that no rule is
- * for; then the most that any message may want, which is the engine's. */
+/* The rules in a policy's lines, which stay. eager_auto: what the device has for an
+ * eager limit. *terms: of messages that no rule is for; then the most that any
+ * message may want, which is the engine's. */
 void mt_act_rules_read(struct mt_act_rules *rules, const char *text,
-                       struct mt_engine_terms *terms);
+                       uint64_t eager_auto, struct mt_engine_terms *terms);
 /* A set, one bit for each rule that may be for messages of a communicator. */
 uint32_t mt_act_rules_of(const struct mt_act_rules *rules, const char *name,
                          uint64_t processes);

@@ -168,17 +168,15 @@ static bool registers_aside(const struct mt_act_policy *policy,
            (policy->cache == MT_ACT_CACHE_AUTO && pins);
 }
 
-/* Opens the engine over the device that the policy names, or else shared memory
- * on one machine, and what reaches furthest between several. */
-static enum mt_status open_engine(struct mt_act_policy *policy)
+/* The device that the policy names, or else shared memory on one machine, and what
+ * reaches furthest between several; and what the rules say of its messages. */
+static enum mt_status choose_device(struct mt_act_policy *policy,
+                                    char device_p[MT_FABRIC_NAME_BYTES])
 {
     struct mt_act_facts mine;
     mt_act_devices devices;
-    char device[MT_FABRIC_NAME_BYTES];
     uint32_t reach = MT_ACT_VERBS;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
-    mt_act_rules_read(&mt_act.rules, mt_act.host->policy, &policy->terms);
-    mt_act.verify_stops = policy->verify_stops;
     facts_of(&mine, devices);
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
     if (status != MT_OK) {
@@ -186,18 +184,34 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
         return status;
     }
     bool several = facts_judge(all, &mine, &reach);
-    nodes_of(all, &mine);
-    free(all);
     if (policy->devices != NULL) {
-        mt_act_device_named(policy->devices, policy->devices_bytes, device);
+        mt_act_device_named(policy->devices, policy->devices_bytes, device_p);
     } else if (several && reach == MT_ACT_NOWHERE) {
         say(NULL, "no device reaches all ranks: mpitrace fabric list, on each "
                   "node, shows what there is");
-        return MT_ENODEVICE;
+        status = MT_ENODEVICE;
     } else {
-        snprintf(device, sizeof(device), "%s",
+        snprintf(device_p, MT_FABRIC_NAME_BYTES, "%s",
                  several ? devices[reach] : "shm");
     }
+    if (status == MT_OK) {
+        mt_act_rules_read(&mt_act.rules, mt_act.host->policy,
+                          mt_act_policy_eager(policy, device_p),
+                          &policy->terms);
+        nodes_of(all, &mine);
+    }
+    free(all);
+    return status;
+}
+
+static enum mt_status open_engine(struct mt_act_policy *policy)
+{
+    char device[MT_FABRIC_NAME_BYTES];
+    enum mt_status status = choose_device(policy, device);
+    if (status != MT_OK) {
+        return status;
+    }
+    mt_act.verify_stops = policy->verify_stops;
     struct mt_engine_options options = {
         .device = device,
         .fabric = {.engine = policy->engine, .engine_cpu = -1,

@@ -14,12 +14,14 @@
 static const struct mt_engine_terms base = {
     .eager_limit = 16384, .reuse_from = 128, .choose = true};
 
+enum { EAGER_AUTO = 500 };
+
 static struct mt_act_rules *read_rules(const char *text,
                                        struct mt_engine_terms *most_p)
 {
     struct mt_act_rules *rules = malloc(sizeof(*rules));
     *most_p = base;
-    mt_act_rules_read(rules, text, most_p);
+    mt_act_rules_read(rules, text, EAGER_AUTO, most_p);
     return rules;
 }
 
@@ -127,6 +129,31 @@ static void say_few(void)
     free_rules(rules);
 }
 
+/* An eager limit that nobody states is that of the device, and has room twice in the
+ * ring. */
+static void device_limit(void)
+{
+    struct mt_act_policy policy;
+    mt_act_policy_read("eager_limit=auto\nring=262144\n", &policy);
+    CHECK_EQ(policy.terms.eager_limit, 0);
+    CHECK_EQ(mt_act_policy_eager(&policy, "shm"), 65536);
+    CHECK_EQ(mt_act_policy_eager(&policy, "iwarp:lo"), 16384);
+    CHECK_EQ(mt_act_policy_eager(&policy, "mlx5_0"), 16384);
+    policy.ring_bytes = 20000;
+    CHECK_EQ(mt_act_policy_eager(&policy, "shm"), 10000);
+    mt_act_policy_read("", &policy);
+    CHECK_EQ(policy.terms.eager_limit, 0);
+
+    struct mt_act_rules rules;
+    mt_act_rules_read(&rules, "rules=0\n", 16384, &policy.terms);
+    CHECK_EQ(policy.terms.eager_limit, 16384);
+    CHECK_EQ(rules.base.eager_limit, 16384);
+    mt_act_rules_read(&rules, "rules=1\nrule.0.use.eager_limit=65536\n", 16384,
+                      &policy.terms);
+    CHECK_EQ(policy.terms.eager_limit, 65536);
+    CHECK_EQ(rules.base.eager_limit, 16384);
+}
+
 static void none(void)
 {
     struct mt_engine_terms most;
@@ -180,7 +207,7 @@ static bool half(void)
 struct twin {
     int call, eager, rendezvous;
     const char *communicator;
-    long from, to, eager_limit, reuse_from;
+    long from, to, eager_limit /* 0: auto */, reuse_from;
     int where;
 };
 
@@ -213,7 +240,8 @@ static struct twin draw_rule(unsigned i, char *text, size_t size)
     LINE(t.where > 0, "when.peer=%s\n", i, wheres[t.where])
     LINE(t.eager >= 0, "use.eager=%s\n", i, t.eager == 0 ? "copy" : "reuse")
     LINE(t.rendezvous >= 0, "use.rendezvous=%s\n", i, ways[t.rendezvous])
-    LINE(t.eager_limit >= 0, "use.eager_limit=%ld\n", i, t.eager_limit)
+    LINE(t.eager_limit > 0, "use.eager_limit=%ld\n", i, t.eager_limit)
+    LINE(t.eager_limit == 0, "use.eager_limit=auto\n", i)
     LINE(t.reuse_from >= 0, "use.reuse_from=%ld\n", i, t.reuse_from)
 #undef LINE
     return t;
@@ -267,7 +295,9 @@ static void random_rules(void)
             }
             if (!limit && t->eager_limit >= 0) {
                 limit = true;
-                want.eager_limit = (uint64_t)t->eager_limit;
+                want.eager_limit = t->eager_limit == 0
+                                       ? EAGER_AUTO
+                                       : (uint64_t)t->eager_limit;
             }
             if (!from && t->reuse_from >= 0) {
                 from = true;
@@ -325,6 +355,7 @@ static void threads(void)
 int main(void)
 {
     say_few();
+    device_limit();
     none();
     places();
     for (unsigned i = 0; i < TURNS; i++) {

@@ -189,7 +189,7 @@ RESULT and JOB are as for mpitrace report.`,
 			if said != "" {
 				say(c.ErrOrStderr(), "this is "+said)
 			}
-			r, err := report.Load(path, report.Options{EagerLimit: uint64(effective.Number("eager_limit")), Costs: costs.Costs})
+			r, err := report.Load(path, report.Options{EagerLimit: uint64(effective.EagerLimit(nil, costs.Device)), Costs: costs.Costs})
 			if err != nil {
 				return err
 			}

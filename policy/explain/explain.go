@@ -144,8 +144,8 @@ func explain(s *advise.Site, reuse []reusetrack.Prediction, c *Calibration, p *p
 	}
 	in.Uses = uses(reuse, bytes)
 	m := &policy.Message{Operation: op, Bytes: int64(bytes), Sites: s.Names}
-	limit, setting := p.Choose("eager_limit", m), "eager"
-	if bytes > number(limit.Text) {
+	setting := "eager"
+	if int64(bytes) > p.EagerLimit(m, c.Device) {
 		setting = "rendezvous"
 	}
 	out.Setting = setting

@@ -71,7 +71,7 @@ func TestCache(t *testing.T) {
 					continue
 				}
 				t.Run(name+way, func(t *testing.T) {
-					got := job{m: m, options: []string{"--act=cache=on" + c.policy + way, "--memory-monitor"}, rank1: c.rank1, program: []string{program, what}}.run(t)
+					got := job{m: m, options: []string{"--act=cache=on,eager-limit=16K" + c.policy + way, "--memory-monitor"}, rank1: c.rank1, program: []string{program, what}}.run(t)
 					want := []string{"0: " + what + ": 0 wrong", "1: " + what + ": 0 wrong"}
 					if got.status != 0 || !slices.Equal(got.out, want) || len(got.ours) > 0 {
 						t.Errorf("status %d, output %q\n%s", got.status, got.out, got.err)

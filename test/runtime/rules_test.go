@@ -62,7 +62,7 @@ func TestRulesOfReceives(t *testing.T) {
 func withRules(t *testing.T, m mpijob.MPI, rules string) (counts [2]map[string]int64) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "policy.json")
-	text := `{"schema": 1, "mode": "act", "rendezvous": "read", "rules": [` + rules + `]}`
+	text := `{"schema": 1, "mode": "act", "rendezvous": "read", "eager_limit": "16K", "rules": [` + rules + `]}`
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

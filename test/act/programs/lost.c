@@ -2,7 +2,7 @@
  * error at both, whatever waits for one, and all else goes on. Two ranks. */
 #include "program.h"
 
-enum { ROUNDS = 1000000, LONG = 20000 };
+enum { ROUNDS = 1000000, LONG = 100000 };
 
 static char memory[LONG];
 
