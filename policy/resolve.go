@@ -86,7 +86,7 @@ const SharedMemory = "shm"
 
 // Eager limits in bytes that devices have (MT_ACT_EAGER_... of c/act/policy.c).
 const (
-	eagerSharedMemory = 64 << 10
+	eagerSharedMemory = 32 << 10
 	eagerOthers       = 16 << 10
 )
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    MT_ACT_EAGER_SHM = 64 << 10,
+    MT_ACT_EAGER_SHM = 32 << 10,
     MT_ACT_EAGER_OTHERS = 16 << 10,
     MT_ACT_RING = 256 << 10,
     MT_ACT_REUSE_FROM = 128,

@@ -34,7 +34,7 @@ void mt_act_policy_read(const char *text, struct mt_act_policy *policy_p);
 
 /* The longest message in bytes that is sent without asking the receiver where the
  * policy leaves it to the device. Over shared memory two copies are cheaper than a
- * system call for far longer. */
+ * system call for longer ones. */
 uint64_t mt_act_policy_eager(const struct mt_act_policy *policy,
                              const char *device);
 
