@@ -53,7 +53,7 @@ type bench struct {
 	reps    int // 0: as many as each section wants
 	quick   bool
 	chosen  string // whole programs, comma separated
-	where   string // in the names of the places of micro-benchmarks
+	where   string // in the names of the places
 	hosts   *hosts.Hosts
 	goals   []goal
 	job     atomic.Pointer[mpijob.Running] // the last one that was started
@@ -68,7 +68,7 @@ func main() {
 	only := flag.String("only", strings.Join(names, ","), "sections, comma separated")
 	mpis := flag.String("mpi", "openmpi,mpich", "MPI libraries, comma separated")
 	flag.StringVar(&b.chosen, "programs", "stencil,HPL,LAMMPS", "whole programs, comma separated")
-	flag.StringVar(&b.where, "where", "", "only the places of micro-benchmarks whose name contains this `text`")
+	flag.StringVar(&b.where, "where", "", "only the places whose name contains this `text`")
 	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 3 of overlap, progress, receiver (crossings 7) and reuse, 5 of programs)")
 	flag.BoolVar(&b.quick, "quick", false, "smoke run: one repetition of a few iterations")
 	flag.StringVar(&b.build, "build", "build", "`directory` of mpitrace and its libraries")

@@ -106,7 +106,7 @@ func programs(b *bench) error {
 	var failed error
 	for _, p := range wholePrograms {
 		for _, m := range b.mpis {
-			if !slices.Contains(strings.Split(b.chosen, ","), p.name) || p.mpi != "" && p.mpi != m.Name {
+			if !slices.Contains(strings.Split(b.chosen, ","), p.name) || !strings.Contains(p.place.name, b.where) || p.mpi != "" && p.mpi != m.Name {
 				continue
 			}
 			if err := b.program(p, m); err != nil {

@@ -221,7 +221,8 @@ struct mt_engine {
     uint32_t by_qp_mask;
     struct mt_engine_peer *busy;
     uint32_t busy_count;    /* read without the lock, as pending */
-    uint32_t pending;       /* requests that are not done */
+    uint32_t pending;       /* requests that are not done, and .. */
+    uint32_t posted;        /* .. those of them that wait for a message */
     struct mt_engine_context *contexts[MT_ENGINE_BUCKETS];
     struct mt_engine_context nowhere;   /* of receives of the engine's own, .. */
     struct mt_engine_discard *discards; /* .. which are these */
@@ -280,12 +281,32 @@ MT_INLINE uint32_t mt_engine_owes(const struct mt_engine *engine)
            __atomic_load_n(&engine->busy_count, __ATOMIC_RELAXED) + holds;
 }
 
+/* NULL: there are no events, or none come any more. */
+MT_INLINE struct mt_fabric_channel *
+mt_engine_channel(const struct mt_engine *engine)
+{
+    return __atomic_load_n(&engine->device_lost, __ATOMIC_RELAXED)
+               ? NULL
+               : engine->channel;
+}
+
+/* What somebody has to go on with. A receive that was posted is not: the event of
+ * its message wakes the thread. */
+MT_INLINE uint32_t mt_engine_works(const struct mt_engine *engine)
+{
+    return mt_engine_owes(engine) -
+           (mt_engine_channel(engine) != NULL
+                ? __atomic_load_n(&engine->posted, __ATOMIC_RELAXED)
+                : 0);
+}
+
 MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
 {
-    bool wake = mt_engine_owes(engine) > 0;
+    /* who goes to sleep has the lock behind this one, or had it before */
+    bool asleep = __atomic_load_n(&engine->asleep, __ATOMIC_RELAXED) != 0;
+    bool wake = mt_unlikely(asleep) && mt_engine_works(engine) > 0;
     __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
-    if (wake && mt_unlikely(__atomic_load_n(&engine->asleep,
-                                            __ATOMIC_RELAXED) != 0)) {
+    if (mt_unlikely(wake)) {
         mt_engine_wake(engine);
     }
 }

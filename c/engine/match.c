@@ -207,6 +207,7 @@ void mt_posted_add(struct mt_engine_context *context,
 {
     struct mt_source *s = mt_source_of(context, request->want_source);
     request->state = MT_REQUEST_POSTED;
+    mt_engine_add(&context->engine->posted, 1);
     request->number = context->receives++;
     request->next = NULL;
     request->link = s->posted_tail;
@@ -225,6 +226,7 @@ void mt_posted_remove(struct mt_engine_request *request)
         s->posted_tail = request->link;
     }
     request->state = MT_REQUEST_IDLE;
+    mt_engine_add(&request->context->engine->posted, -1);
 }
 
 static struct mt_engine_request *mt_posted_first(const struct mt_source *s,

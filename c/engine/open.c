@@ -381,7 +381,7 @@ enum mt_status mt_engine_close(struct mt_engine *engine)
 void mt_engine_forget(struct mt_engine *engine)
 {
     engine->forgotten = true;
-    engine->pending = 0; /* obligations are the parent's */
+    engine->pending = engine->posted = 0; /* obligations are the parent's */
     engine->busy_count = 0;
     engine->holding = NULL;
     engine->lock = 0; /* perhaps of a thread that is not in the child */

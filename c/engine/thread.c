@@ -1,8 +1,9 @@
 /* thread.c: progress while the program is elsewhere: in a call of its MPI
  * library, or computing. The thread
  *
- *   sleeps   while nobody depends on this process, until a request begins or a
- *            peer runs out of credits;
+ *   sleeps   while nobody depends on this process, and while receives wait for
+ *            their messages, until a request begins or an event tells of what
+ *            a peer wants to be noticed;
  *   naps     while somebody else makes progress, and longer the longer; and while
  *            messages are held back, which it sends when that is long (hold.c);
  *   waits    for an event of the device otherwise: of what a peer wants to be
@@ -26,7 +27,7 @@
 enum {
     MT_NAP_NS = 100000,
     MT_NAP_MOST_NS = 1600000,
-    MT_IDLE_NAPS = 3,       /* after which it sleeps */
+    MT_SPINS = 16, /* rounds in a nap of somebody who waits in a call */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
     MT_WATCH_NS = 100000000,
@@ -90,26 +91,35 @@ void mt_thread_arm(struct mt_engine *engine, bool solicited)
     }
 }
 
-/* NULL: there are no events, or none come any more. */
-static struct mt_fabric_channel *
-mt_thread_channel(const struct mt_engine *engine)
+/* All events that have come. Returns how many. */
+static uint32_t mt_thread_take(const struct mt_engine *engine)
 {
-    return __atomic_load_n(&engine->device_lost, __ATOMIC_RELAXED)
-               ? NULL
-               : engine->channel;
+    struct mt_fabric_cq *cq;
+    uint32_t n = 0;
+    while (mt_engine_channel(engine) != NULL &&
+           mt_fabric_channel_take(engine->channel, &cq) == MT_OK) {
+        n++;
+    }
+    return n;
+}
+
+/* Under the lock: what comes from now on makes an event. What came before is found
+ * by a round; the events of what others have polled meanwhile are of no use, and
+ * would end the wait at once. */
+static bool mt_thread_begin(struct mt_engine *engine, bool solicited)
+{
+    mt_thread_take(engine);
+    mt_thread_arm(engine, solicited);
+    return mt_engine_round(engine);
 }
 
 /* Behind an event, or where none came for a while. */
 static void mt_thread_woken(struct mt_engine *engine)
 {
-    struct mt_fabric_cq *cq;
     mt_engine_lock(engine);
     engine->waiting = MT_WAITING_NOT;
     engine->polls = false;
-    while (mt_thread_channel(engine) != NULL &&
-           mt_fabric_channel_take(engine->channel, &cq) == MT_OK) {
-        engine->counts.thread_events++;
-    }
+    engine->counts.thread_events += mt_thread_take(engine);
     mt_thread_drain(engine);
     mt_device_look(engine);
     mt_engine_unlock(engine);
@@ -131,8 +141,7 @@ static void mt_thread_wait(struct mt_engine *engine)
 {
     mt_engine_lock(engine);
     /* what has to leave waits for credits, which any message may bring */
-    mt_thread_arm(engine, engine->busy == NULL);
-    bool moved = mt_engine_round(engine); /* what came before it was armed */
+    bool moved = mt_thread_begin(engine, engine->busy == NULL);
     engine->counts.thread_rounds += moved;
     int wait_ms = mt_thread_may_wait(engine);
     engine->polls = !moved && engine->holding == NULL;
@@ -154,10 +163,9 @@ static void mt_thread_sleep(struct mt_engine *engine)
     int fd = -1;
     __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
     mt_engine_lock(engine);
-    bool idle = mt_engine_owes(engine) == 0;
-    if (idle && mt_thread_channel(engine) != NULL) {
-        mt_thread_arm(engine, true);
-        moved = mt_engine_round(engine);
+    bool idle = mt_engine_works(engine) == 0;
+    if (idle && mt_engine_channel(engine) != NULL) {
+        moved = mt_thread_begin(engine, true);
         fd = mt_fabric_channel_fd(engine->channel);
     }
     __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
@@ -172,7 +180,7 @@ static void mt_thread_sleep(struct mt_engine *engine)
 /* A look at what there is to do. */
 static void mt_thread_serve(struct mt_engine *engine)
 {
-    if (mt_thread_channel(engine) != NULL) {
+    if (mt_engine_channel(engine) != NULL) {
         mt_thread_wait(engine);
         return;
     }
@@ -208,7 +216,7 @@ static void *mt_thread_main(void *argument)
     struct mt_engine *engine = argument;
     uint64_t watched_ns = 0;
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
-    uint32_t rounds = 0, idle = 0;
+    uint32_t rounds = 0;
     bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
         mt_thread_watched(engine, &watched_ns);
@@ -218,17 +226,19 @@ static void *mt_thread_main(void *argument)
         uint32_t now = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
         bool others = now != rounds;
         bool holding = mt_thread_release(engine);
-        bool owes = mt_engine_owes(engine) > 0;
+        bool works = mt_engine_works(engine) > 0;
+        bool spins = now - rounds >= MT_SPINS;
         rounds = now;
-        idle = owes ? 0 : idle + 1;
-        naps = others || !owes || holding || mt_thread_channel(engine) == NULL;
-        nap.tv_nsec = !others || holding            ? MT_NAP_NS
-                      : nap.tv_nsec < MT_NAP_MOST_NS ? 2 * nap.tv_nsec
-                                                     : nap.tv_nsec;
-        if (idle >= MT_IDLE_NAPS) {
+        naps = others || !works || holding || mt_engine_channel(engine) == NULL;
+        nap.tv_nsec = !others || holding                      ? MT_NAP_NS
+                      : spins || nap.tv_nsec > MT_NAP_MOST_NS / 2
+                          ? MT_NAP_MOST_NS
+                          : 2 * nap.tv_nsec;
+        if (!works && !others) {
             mt_thread_sleep(engine);
-            idle = MT_IDLE_NAPS - 1; /* if nothing began, it goes on sleeping */
-        } else if (owes && !others && !holding) {
+            /* what began it has gone on with */
+            rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+        } else if (works && !others && !holding) {
             mt_thread_serve(engine);
         }
     }

@@ -118,6 +118,37 @@ static void run_unexpected(void *argument)
     fix_close();
 }
 
+/* A receive that is posted lets the thread sleep on: an event will tell of its
+ * message. Now and then it is awake by itself. */
+static void run_posted(void *argument)
+{
+    enum { N = 20 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char in[8];
+    static struct mt_engine_request r;
+    int slept = 0;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    for (int i = 0; i < N && fix.engine->channel != NULL; i++) {
+        while (__atomic_load_n(&fix.engine->asleep, __ATOMIC_RELAXED) == 0) {
+            usleep(300);
+            if (fix_now_ms() > fix.until_ms) {
+                FAIL("a thread that has nothing to do does not sleep");
+            }
+        }
+        start_receive(c, &r, 1 - (int)fix.rank, 0, in, sizeof(in));
+        slept += __atomic_load_n(&fix.engine->asleep, __ATOMIC_RELAXED) != 0;
+        EQ(fix.engine->posted, 1);
+        mt_engine_cancel(&r);
+        CHECK(mt_engine_done(&r) && r.cancelled);
+        EQ(fix.engine->posted, 0);
+    }
+    CHECK(fix.engine->channel == NULL || slept > N / 2);
+    fix_barrier();
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 /* One process sends less than usual, and is elsewhere: what it held back for the rest
  * leaves all the same. */
 static void run_held(void *argument)
@@ -218,6 +249,7 @@ int main(void)
             right = fix_run(what, 2, run_held, &o) && right;
         }
         right = fix_run(what, 2, run_watched, &o) && right;
+        right = fix_run(what, 2, run_posted, &o) && right;
     }
     for (uint32_t i = 0; i < 4; i++) {
         struct mt_engine_options o = {.device = devices[i % 2],
