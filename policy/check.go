@@ -19,7 +19,7 @@ func (e *Effective) check() Problems {
 	if e.overDatagrams(e.Text("eager")) {
 		tell(e.stated("eager", "transport"), "%s", reuseOverDatagrams)
 	}
-	limit := e.eagerLimit(e.Text("eager_limit"), SharedMemory)
+	limit := e.eagerLimit(e.Text("eager_limit"), e.likeliest())
 	if limit > e.Number("ring")/2 {
 		tell(e.stated("eager_limit", "ring"), "%s", e.tooLong(limit))
 	}
@@ -52,6 +52,14 @@ func (e *Effective) stated(names ...string) string {
 	return names[0]
 }
 
+// likeliest is the device with the longest eager limit of those that may be used.
+func (e *Effective) likeliest() string {
+	if want := e.Text("device"); want != auto && !matchNames(want, SharedMemory) {
+		return want
+	}
+	return SharedMemory
+}
+
 func (e *Effective) overDatagrams(eager string) bool {
 	return eager == "reuse" && e.Text("transport") == "ud-first"
 }
@@ -75,7 +83,7 @@ func (e *Effective) checkRule(i int) Problems {
 			tell(".when.site", "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
 		}
 	}
-	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), SharedMemory)
+	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), e.likeliest())
 	if r.Use["eager_limit"] != "" && limit > e.Number("ring")/2 {
 		tell(".use.eager_limit", "%s", e.tooLong(limit))
 	}

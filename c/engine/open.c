@@ -46,8 +46,10 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
         theirs->rendezvous != mine->rendezvous ||
         theirs->datagrams != mine->datagrams) {
         mt_path_say(o->say, o->user,
-                    "process %u has another eager limit, rendezvous or "
-                    "transport than process %u: give all the same settings",
+                    "process %u has another eager limit (which is its "
+                    "device's, where none is stated), rendezvous or transport "
+                    "than process %u: give all the same settings, and devices "
+                    "of one kind",
                     i, o->wireup.rank);
         return MT_EINVAL;
     }

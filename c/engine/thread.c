@@ -27,7 +27,8 @@
 enum {
     MT_NAP_NS = 100000,
     MT_NAP_MOST_NS = 1600000,
-    MT_SPINS = 16, /* rounds in a nap of somebody who waits in a call */
+    MT_SPINS = 16, /* rounds in a nap of somebody who waits in a call, .. */
+    MT_SPUN = 2,   /* .. and in so many naps, for long */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
     MT_WATCH_NS = 100000000,
@@ -156,8 +157,8 @@ static void mt_thread_wait(struct mt_engine *engine)
 /* Until somebody depends on this process: a request began here, or a peer has
  * run out of credits, and its last message says so by an event. Who begins a
  * request took the engine's lock after this function did, and sees asleep, or
- * before, and is seen here. */
-static void mt_thread_sleep(struct mt_engine *engine)
+ * before, and is seen here. True: it was a request of this process. */
+static bool mt_thread_sleep(struct mt_engine *engine)
 {
     bool moved = false;
     int fd = -1;
@@ -173,8 +174,10 @@ static void mt_thread_sleep(struct mt_engine *engine)
         __atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
         mt_thread_poll(engine, fd, MT_WAIT_MOST_MS);
     }
-    __atomic_store_n(&engine->asleep, 0, __ATOMIC_RELAXED);
+    bool woken =
+        __atomic_exchange_n(&engine->asleep, 0, __ATOMIC_RELAXED) == 0;
     mt_thread_woken(engine);
+    return woken || !idle;
 }
 
 /* A look at what there is to do. */
@@ -216,7 +219,7 @@ static void *mt_thread_main(void *argument)
     struct mt_engine *engine = argument;
     uint64_t watched_ns = 0;
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
-    uint32_t rounds = 0;
+    uint32_t rounds = 0, spun = 0;
     bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
         mt_thread_watched(engine, &watched_ns);
@@ -227,17 +230,20 @@ static void *mt_thread_main(void *argument)
         bool others = now != rounds;
         bool holding = mt_thread_release(engine);
         bool works = mt_engine_works(engine) > 0;
-        bool spins = now - rounds >= MT_SPINS;
+        spun = now - rounds >= MT_SPINS ? spun + 1 : 0;
         rounds = now;
         naps = others || !works || holding || mt_engine_channel(engine) == NULL;
-        nap.tv_nsec = !others || holding                      ? MT_NAP_NS
-                      : spins || nap.tv_nsec > MT_NAP_MOST_NS / 2
+        nap.tv_nsec = !others || holding ? MT_NAP_NS
+                      : spun >= MT_SPUN || nap.tv_nsec > MT_NAP_MOST_NS / 2
                           ? MT_NAP_MOST_NS
                           : 2 * nap.tv_nsec;
         if (!works && !others) {
-            mt_thread_sleep(engine);
-            /* what began it has gone on with */
-            rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+            bool began = mt_thread_sleep(engine);
+            naps = began || mt_engine_owes(engine) == 0 ||
+                   mt_engine_channel(engine) == NULL;
+            if (began) { /* and what began it has gone on with */
+                rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+            }
         } else if (works && !others && !holding) {
             mt_thread_serve(engine);
         }
