@@ -291,3 +291,39 @@ func TestMostRules(t *testing.T) {
 		}
 	}
 }
+
+// TestEagerLimit: what nobody states is the device's, and has room twice in the ring;
+// the ranks have the same numbers.
+func TestEagerLimit(t *testing.T) {
+	for _, c := range []struct {
+		policy, device string
+		want           int64
+	}{
+		{"auto", "shm", eagerSharedMemory},
+		{"auto", "iwarp:lo", eagerOthers},
+		{"ring=4K", "shm", 2048},
+		{"eager-limit=100", "shm", 100},
+	} {
+		if got := resolve(t, parse(t, "line", c.policy)).EagerLimit(nil, c.device); got != c.want {
+			t.Errorf("%s over %s: %d, want %d", c.policy, c.device, got, c.want)
+		}
+	}
+	e := resolve(t, parse(t, "file", `{"schema":1,"eager_limit":"8K","rules":[{"when":{"size":"5.."},"use":{"eager_limit":"auto"}}]}`))
+	for bytes, want := range map[int64]int64{4: 8192, 5: eagerOthers} {
+		if got := e.EagerLimit(&Message{Bytes: bytes}, "mlx5_0"); got != want {
+			t.Errorf("%d bytes: %d, want %d", bytes, got, want)
+		}
+	}
+	source, err := os.ReadFile("../c/act/policy.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		fmt.Sprintf("MT_ACT_EAGER_SHM = %d << 10,", eagerSharedMemory>>10),
+		fmt.Sprintf("MT_ACT_EAGER_OTHERS = %d << 10,", eagerOthers>>10),
+	} {
+		if !strings.Contains(string(source), line) {
+			t.Errorf("c/act/policy.c has no %q", line)
+		}
+	}
+}
