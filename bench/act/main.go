@@ -37,6 +37,7 @@ var sections = []struct {
 	run  func(*bench) error
 }{
 	{"latency", latency},
+	{"limits", limits},
 	{"overlap", overlap},
 	{"progress", progress},
 	{"receiver", receiver},

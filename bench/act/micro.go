@@ -53,6 +53,16 @@ func latency(b *bench) error {
 		})
 }
 
+// limits: messages of 16 to 128 KiB by how long one may be that is sent without
+// asking the receiver. They have no goal: eager_limit=auto is chosen by them.
+func limits(b *bench) error {
+	return b.everywhere([]place{here, between, paced},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"latency", "bandwidth"}, 5, []string{"auto", "eager-limit=16K", "eager-limit=32K", "eager-limit=64K", "eager-limit=128K"},
+				"--sizes", "16K,32K,64K,128K", "--modes", "uni", "--window", "64", "--limit-ms", "200")
+		}, func(place, mpijob.MPI, *microbench.Report) {})
+}
+
 // candidates are the ways of a long message.
 var candidates = []string{"rndv=read-event", "rndv=read", "rndv=write", asks}
 

@@ -229,6 +229,8 @@ MT_INLINE bool mt_act_status_right(const MT_Status *status)
 struct mt_act_wait {
     uint32_t turns;
     uint32_t idle; /* turns in a row in which nothing happened */
+    bool attends;  /* it has lasted, and the engine knows of it */
+    uint64_t since_ns; /* 0: not known yet */
     bool away;     /* the processor was given away since the last one */
 };
 
@@ -246,12 +248,21 @@ MT_INLINE void mt_act_turn(struct mt_act_wait *wait)
     mt_act_idle(wait);
 }
 
+/* Behind the last turn. */
+MT_INLINE void mt_act_waited(const struct mt_act_wait *wait)
+{
+    if (mt_unlikely(wait->attends)) {
+        mt_engine_leave(mt_act.engine);
+    }
+}
+
 MT_INLINE void mt_act_await(const struct mt_act_operation *operation)
 {
     struct mt_act_wait wait = {0};
     while (!mt_engine_done(&operation->engine)) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
 }
 
 /* At the beginning of each call that waits or looks: it may find at once what it wants,

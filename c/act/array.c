@@ -187,6 +187,7 @@ static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
     while (!array_done(&array)) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
     if (array.copy != NULL) {
         /* Before ours, which are then written over its empty places. */
         native = MT_PMPI(Waitall)(count, array.copy, statuses);
@@ -283,6 +284,7 @@ static int Waitany(int count, MT_Request *handles, int *index,
     while (!any_done(&array, index, status, &rc)) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
     array_end(&array);
     return rc;
 }
@@ -354,6 +356,7 @@ static int Waitsome(int count, MT_Request *handles, int *outcount, int *indices,
         mt_act_turn(&wait);
         rc = some_done(&array, outcount, indices, statuses);
     }
+    mt_act_waited(&wait);
     array_end(&array);
     return rc;
 }

@@ -153,6 +153,7 @@ static void drain(void)
             mt_act_turn(&wait);
         } while (!newest_done());
     }
+    mt_act_waited(&wait);
 }
 
 static int Buffer_attach(void *buffer, int size)

@@ -275,6 +275,7 @@ static int Comm_disconnect(MT_Comm *handle)
     while (comm != NULL && mt_act_request_uses(comm, true)) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
     int rc = MT_PMPI(Comm_disconnect)(handle);
     if (rc == MT_SUCCESS && comm != NULL) {
         comm_freed(comm);

@@ -17,6 +17,8 @@ enum {
     MT_ACT_SPIN = 64,     /* idle turns before the processor is given away */
     MT_ACT_YIELDS = 96,   /* idle turns before it is given away for longer */
     MT_ACT_LONG = 4096,   /* idle turns after which nothing is near */
+    MT_ACT_CLOCK = 32,    /* turns between two looks at the clock, until .. */
+    MT_ACT_ATTENDS_NS = 20000, /* .. the engine's thread is told of the wait */
     MT_ACT_NAP_NS = 20000,
     MT_ACT_POLLS = 4,      /* looks of the application between two drives */
     MT_ACT_LOOKS = 256,    /* idle looks in a row before the processor goes */
@@ -62,10 +64,24 @@ static void give_way(uint32_t idle)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 }
 
+/* To tell costs two system calls, which a short wait shall not take. */
+static void attend(struct mt_act_wait *wait)
+{
+    uint64_t now = now_ns();
+    wait->since_ns = wait->since_ns == 0 ? now : wait->since_ns;
+    wait->attends = now - wait->since_ns >= MT_ACT_ATTENDS_NS;
+    if (wait->attends) {
+        mt_engine_attend(mt_act.engine);
+    }
+}
+
 void mt_act_idle(struct mt_act_wait *wait)
 {
     wait->turns++;
     wait->idle++;
+    if (mt_unlikely(wait->turns % MT_ACT_CLOCK == 0) && !wait->attends) {
+        attend(wait);
+    }
     uint32_t stride = wait->idle < MT_ACT_SOON     ? MT_ACT_STRIDE
                       : wait->idle < MT_ACT_LONG ? MT_ACT_OFTEN
                                                  : 1;

@@ -73,6 +73,7 @@ static int look_until(const struct mt_act_wanted *w, MT_Status *status,
     while ((looked = look(w, status, message_p)) == MT_EAGAIN) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
     return mt_act_error_of(looked);
 }
 

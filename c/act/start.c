@@ -316,6 +316,7 @@ static void meet(void (*turn)(struct mt_act_wait *wait))
                             MT_SUCCESS) {
         turn(&wait);
     }
+    mt_act_waited(&wait);
 }
 
 static int64_t now_s(void)
@@ -343,6 +344,7 @@ static uint32_t flush(void)
     while (mt_engine_obligations(mt_act.engine) != 0 && now_s() <= end) {
         last_turn(&wait);
     }
+    mt_act_waited(&wait);
     mt_act_requests_sweep();
     mt_act_buffered_sweep();
     return mt_engine_obligations(mt_act.engine);

@@ -56,6 +56,7 @@ static int Wait(MT_Request *handle, MT_Status *status)
     while (!mt_act_request_done(request)) {
         mt_act_turn(&wait);
     }
+    mt_act_waited(&wait);
     struct mt_act_comm *comm = request->comm;
     return mt_act_error(comm, mt_act_complete(request, handle, status));
 }

@@ -195,6 +195,12 @@ enum {
     MT_ENGINE_RINGS = 32, /* that a process polls, at most */
 };
 
+enum mt_sleep {
+    MT_AWAKE = 0,
+    MT_ASLEEP, /* nobody depends on the thread, or who does waits himself */
+    MT_CALLED, /* somebody does, and has woken it or set its timer */
+};
+
 /* Which events the thread waits for. */
 enum mt_waiting {
     MT_WAITING_NOT = 0,
@@ -251,9 +257,13 @@ struct mt_engine {
     /* thread.c */
     uint32_t rounds;  /* of progress, by anybody else */
     uint32_t spins;   /* of mt_engine_spin */
-    uint32_t asleep;  /* 1: the thread sleeps until it is woken */
-    uint32_t closing; /* 1: it shall end */
-    int wake_fd;
+    uint32_t sleep;   /* enum mt_sleep */
+    bool lightly;     /* .. and events of the device wake it, too */
+    bool patient;     /* calls of the thread are in vain: the program comes back */
+    uint32_t rounds_called; /* rounds, when it was called */
+    uint32_t attended; /* calls that wait, and go on with whatever there is */
+    uint32_t closing;  /* 1: it shall end */
+    int wake_fd, timer_fd;
     enum mt_waiting waiting;           /* under the lock, both */
     bool polls; /* the thread waits for an event, and for nothing else */
     struct mt_fabric_channel *channel; /* NULL: no events */
@@ -264,7 +274,7 @@ struct mt_engine {
 /* ---- lock (progress.c) ---- */
 
 void mt_engine_lock_slow(struct mt_engine *engine);
-void mt_engine_wake(struct mt_engine *engine);
+void mt_thread_call(struct mt_engine *engine);
 
 MT_INLINE void mt_engine_lock(struct mt_engine *engine)
 {
@@ -290,24 +300,26 @@ mt_engine_channel(const struct mt_engine *engine)
                : engine->channel;
 }
 
-/* What somebody has to go on with. A receive that was posted is not: the event of
- * its message wakes the thread. */
-MT_INLINE uint32_t mt_engine_works(const struct mt_engine *engine)
+/* Whether somebody depends on the thread that sleeps. Who has posted a receive does
+ * not where the event of its message wakes it. */
+MT_INLINE bool mt_engine_calls(const struct mt_engine *engine)
 {
-    return mt_engine_owes(engine) -
-           (mt_engine_channel(engine) != NULL
-                ? __atomic_load_n(&engine->posted, __ATOMIC_RELAXED)
-                : 0);
+    uint32_t posted = __atomic_load_n(&engine->lightly, __ATOMIC_RELAXED)
+                          ? __atomic_load_n(&engine->posted, __ATOMIC_RELAXED)
+                          : 0;
+    return __atomic_load_n(&engine->attended, __ATOMIC_RELAXED) == 0 &&
+           mt_engine_owes(engine) > posted;
 }
 
 MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
 {
     /* who goes to sleep has the lock behind this one, or had it before */
-    bool asleep = __atomic_load_n(&engine->asleep, __ATOMIC_RELAXED) != 0;
-    bool wake = mt_unlikely(asleep) && mt_engine_works(engine) > 0;
+    bool asleep =
+        __atomic_load_n(&engine->sleep, __ATOMIC_RELAXED) == MT_ASLEEP;
+    bool wake = mt_unlikely(asleep) && mt_engine_calls(engine);
     __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
     if (mt_unlikely(wake)) {
-        mt_engine_wake(engine);
+        mt_thread_call(engine);
     }
 }
 

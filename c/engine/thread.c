@@ -1,15 +1,22 @@
 /* thread.c: progress while the program is elsewhere: in a call of its MPI
  * library, or computing. The thread
  *
- *   sleeps   while nobody depends on this process, and while receives wait for
- *            their messages, until a request begins or an event tells of what
- *            a peer wants to be noticed;
+ *   sleeps   while nobody depends on this process, and while those who do wait in
+ *            calls, which go on with everything; until a request begins, or such a
+ *            wait ends and requests are left;
  *   naps     while somebody else makes progress, and longer the longer; and while
  *            messages are held back, which it sends when that is long (hold.c);
  *   waits    for an event of the device otherwise: of what a peer wants to be
  *            noticed (RTS and what else asks for an answer), or of a READ; then
  *            it polls until nothing comes any more, before it waits again, so
  *            that many messages make one event (Sur and others, PPoPP 2006).
+ *
+ * It sleeps lightly, that is events of the device wake it, and whoever begins a request
+ * wakes it at once, as long as that is of use: the program stays away. It is patient
+ * where the program comes back at once, time after time, since a wake takes as long as
+ * a message: then whoever begins a request sets a timer, and messages that nobody
+ * waits for are left where they are, but for a look now and then. If that finds many,
+ * their sender may have no credits left, and it sleeps lightly.
  *
  * Where a device has no events it naps instead of waiting. It says nothing but that
  * the device is lost, never spins, and touches the engine only, but for whoever
@@ -21,6 +28,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +39,10 @@ enum {
     MT_SPUN = 2,   /* .. and in so many naps, for long */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
+    MT_LOOK_MS = 10,        /* between two looks of who is patient, .. */
+    MT_PATIENCE_NS = 1600000, /* .. and until it answers a call, .. */
+    MT_VAIN = 4,            /* .. after so many answers in vain */
+    MT_FLOOD = 8,           /* messages that a look finds, and there may be more */
     MT_WATCH_NS = 100000000,
 };
 
@@ -41,9 +53,30 @@ static void mt_thread_wake(const struct mt_engine *engine)
     (void)n; /* full: it is readable, which is all that is wanted */
 }
 
-void mt_engine_wake(struct mt_engine *engine)
+/* ns 0: never. */
+static void mt_thread_timer(const struct mt_engine *engine, long ns)
 {
-    if (__atomic_exchange_n(&engine->asleep, 0, __ATOMIC_RELAXED) != 0) {
+    const struct itimerspec at = {.it_value.tv_nsec = ns};
+    timerfd_settime(engine->timer_fd, 0, &at, NULL);
+}
+
+static bool mt_thread_patient(const struct mt_engine *engine)
+{
+    return __atomic_load_n(&engine->patient, __ATOMIC_RELAXED);
+}
+
+void mt_thread_call(struct mt_engine *engine)
+{
+    uint32_t asleep = MT_ASLEEP;
+    uint32_t rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+    __atomic_store_n(&engine->rounds_called, rounds, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&engine->sleep, &asleep, MT_CALLED, false,
+                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        return; /* another thread has called */
+    }
+    if (mt_thread_patient(engine)) {
+        mt_thread_timer(engine, MT_PATIENCE_NS);
+    } else {
         mt_thread_wake(engine);
     }
 }
@@ -56,16 +89,49 @@ void mt_thread_watches(struct mt_engine *engine)
     }
 }
 
-/* Until fd or wake_fd is readable. */
-static void mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
+void mt_engine_attend(struct mt_engine *engine)
 {
-    struct pollfd fds[2] = {{.fd = engine->wake_fd, .events = POLLIN},
-                            {.fd = fd, .events = POLLIN}};
-    if (poll(fds, fd >= 0 ? 2 : 1, timeout_ms) > 0 && fds[0].revents != 0) {
-        uint64_t count;
-        ssize_t n = read(engine->wake_fd, &count, sizeof(count));
-        (void)n;
+    uint32_t called = MT_CALLED;
+    __atomic_fetch_add(&engine->attended, 1, __ATOMIC_RELAXED);
+    if (mt_thread_patient(engine) &&
+        __atomic_compare_exchange_n(&engine->sleep, &called, MT_ASLEEP, false,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+        mt_thread_timer(engine, 0);
     }
+}
+
+void mt_engine_leave(struct mt_engine *engine)
+{
+    __atomic_fetch_sub(&engine->attended, 1, __ATOMIC_RELAXED);
+    mt_engine_lock(engine); /* see there: the thread sleeps, or saw that we left */
+    mt_engine_unlock(engine);
+}
+
+static bool mt_thread_attended(const struct mt_engine *engine)
+{
+    return __atomic_load_n(&engine->attended, __ATOMIC_RELAXED) > 0;
+}
+
+static void mt_thread_clear(const struct pollfd *fd)
+{
+    uint64_t count;
+    ssize_t n = fd->revents != 0 ? read(fd->fd, &count, sizeof(count)) : 0;
+    (void)n;
+}
+
+/* Until somebody wakes the thread, the timer expires or fd is readable, which
+ * it returns. */
+static bool mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
+{
+    struct pollfd fds[3] = {{.fd = engine->wake_fd, .events = POLLIN},
+                            {.fd = engine->timer_fd, .events = POLLIN},
+                            {.fd = fd, .events = POLLIN}};
+    if (poll(fds, fd >= 0 ? 3 : 2, timeout_ms) <= 0) {
+        return false;
+    }
+    mt_thread_clear(&fds[0]);
+    mt_thread_clear(&fds[1]);
+    return fds[2].revents != 0;
 }
 
 /* Polls until nothing comes any more; under the lock, which others may want in
@@ -114,16 +180,20 @@ static bool mt_thread_begin(struct mt_engine *engine, bool solicited)
     return mt_engine_round(engine);
 }
 
-/* Behind an event, or where none came for a while. */
-static void mt_thread_woken(struct mt_engine *engine)
+/* Behind an event, or where none came for a while. Returns how many messages came
+ * that nobody waited for. */
+static uint64_t mt_thread_woken(struct mt_engine *engine)
 {
     mt_engine_lock(engine);
+    uint64_t before = engine->counts.unexpected_messages;
     engine->waiting = MT_WAITING_NOT;
     engine->polls = false;
     engine->counts.thread_events += mt_thread_take(engine);
     mt_thread_drain(engine);
     mt_device_look(engine);
+    uint64_t found = engine->counts.unexpected_messages - before;
     mt_engine_unlock(engine);
+    return found;
 }
 
 /* Datagrams have to be acknowledged, or repeated, when it is time. What is due and
@@ -154,30 +224,63 @@ static void mt_thread_wait(struct mt_engine *engine)
     mt_thread_woken(engine);
 }
 
-/* Until somebody depends on this process: a request began here, or a peer has
- * run out of credits, and its last message says so by an event. Who begins a
- * request took the engine's lock after this function did, and sees asleep, or
- * before, and is seen here. True: it was a request of this process. */
-static bool mt_thread_sleep(struct mt_engine *engine)
+/* What the thread remembers from one look to the next. */
+struct mt_thread {
+    uint64_t watched_ns;
+    uint32_t rounds; /* at the last look */
+    uint32_t spun;   /* naps with many rounds */
+    uint32_t vain;   /* wakes, one behind the other */
+    bool naps;
+    bool woken; /* the next look says whether that was of use */
+    bool flood;
+};
+
+/* Until somebody depends on this process. Who begins a request, or leaves a wait, took
+ * the engine's lock after this function did, and sees that the thread sleeps, or
+ * before, and is seen here. */
+static void mt_thread_sleep(struct mt_engine *engine, struct mt_thread *t)
 {
-    bool moved = false;
-    int fd = -1;
-    __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
+    bool event = false, patient = mt_thread_patient(engine);
+    uint64_t found = 0;
+    __atomic_store_n(&engine->sleep, MT_ASLEEP, __ATOMIC_RELAXED);
     mt_engine_lock(engine);
-    bool idle = mt_engine_works(engine) == 0;
-    if (idle && mt_engine_channel(engine) != NULL) {
-        moved = mt_thread_begin(engine, true);
-        fd = mt_fabric_channel_fd(engine->channel);
-    }
+    bool attended = mt_thread_attended(engine);
+    bool lightly = !attended && mt_engine_channel(engine) != NULL &&
+                   (!patient || t->flood || mt_datagrams_first(engine));
+    __atomic_store_n(&engine->lightly, lightly, __ATOMIC_RELAXED);
+    bool called = mt_engine_calls(engine);
+    bool moved = !called && lightly && mt_thread_begin(engine, true);
     __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
-    if (idle && !moved &&
+    if (!called && !moved &&
         __atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
-        mt_thread_poll(engine, fd, MT_WAIT_MOST_MS);
+        event = mt_thread_poll(
+            engine, lightly ? mt_fabric_channel_fd(engine->channel) : -1,
+            patient && !attended ? MT_LOOK_MS : MT_WAIT_MOST_MS);
     }
-    bool woken =
-        __atomic_exchange_n(&engine->asleep, 0, __ATOMIC_RELAXED) == 0;
-    mt_thread_woken(engine);
-    return woken || !idle;
+    called = __atomic_exchange_n(&engine->sleep, MT_AWAKE,
+                                 __ATOMIC_RELAXED) == MT_CALLED ||
+             called;
+    if (lightly || (!called && !mt_thread_attended(engine))) {
+        found = mt_thread_woken(engine);
+    }
+    t->flood = found >= MT_FLOOD || (t->flood && found > 0);
+    t->woken = called || event;
+    t->naps = t->woken && !patient; /* whoever called comes back soon, or not */
+    t->rounds = __atomic_load_n(called && patient ? &engine->rounds_called
+                                                  : &engine->rounds,
+                                __ATOMIC_RELAXED);
+}
+
+/* At the first look behind a sleep. */
+static void mt_thread_judge(struct mt_engine *engine, struct mt_thread *t,
+                            bool away)
+{
+    t->vain = away ? 0 : t->vain + t->woken;
+    if (t->woken) {
+        __atomic_store_n(&engine->patient, t->vain >= MT_VAIN,
+                         __ATOMIC_RELAXED);
+        t->woken = false;
+    }
 }
 
 /* A look at what there is to do. */
@@ -193,11 +296,11 @@ static void mt_thread_serve(struct mt_engine *engine)
     mt_engine_unlock(engine);
 }
 
-static void mt_thread_watched(struct mt_engine *engine, uint64_t *last_ns)
+static void mt_thread_watched(struct mt_engine *engine, struct mt_thread *t)
 {
     uint64_t now = engine->o.watch != NULL ? mt_engine_now_ns() : 0;
-    if (now - *last_ns >= MT_WATCH_NS) {
-        *last_ns = now;
+    if (now - t->watched_ns >= MT_WATCH_NS) {
+        t->watched_ns = now;
         engine->o.watch(engine->o.user, engine);
     }
 }
@@ -217,45 +320,53 @@ static bool mt_thread_release(struct mt_engine *engine)
 static void *mt_thread_main(void *argument)
 {
     struct mt_engine *engine = argument;
-    uint64_t watched_ns = 0;
+    struct mt_thread t = {.naps = true};
     struct timespec nap = {.tv_nsec = MT_NAP_NS};
-    uint32_t rounds = 0, spun = 0;
-    bool naps = true;
     while (__atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
-        mt_thread_watched(engine, &watched_ns);
-        if (naps) {
+        mt_thread_watched(engine, &t);
+        if (t.naps) {
             nanosleep(&nap, NULL);
         }
         uint32_t now = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
-        bool others = now != rounds;
+        bool others = now != t.rounds;
         bool holding = mt_thread_release(engine);
-        bool works = mt_engine_works(engine) > 0;
-        spun = now - rounds >= MT_SPINS ? spun + 1 : 0;
-        rounds = now;
-        naps = others || !works || holding || mt_engine_channel(engine) == NULL;
+        bool attended = mt_thread_attended(engine);
+        bool owes = mt_engine_owes(engine) > 0;
+        t.spun = now - t.rounds >= MT_SPINS ? t.spun + 1 : 0;
+        t.rounds = now;
+        t.naps = others || holding || mt_engine_channel(engine) == NULL;
         nap.tv_nsec = !others || holding ? MT_NAP_NS
-                      : spun >= MT_SPUN || nap.tv_nsec > MT_NAP_MOST_NS / 2
+                      : t.spun >= MT_SPUN || nap.tv_nsec > MT_NAP_MOST_NS / 2
                           ? MT_NAP_MOST_NS
                           : 2 * nap.tv_nsec;
-        if (!works && !others) {
-            bool began = mt_thread_sleep(engine);
-            naps = began || mt_engine_owes(engine) == 0 ||
-                   mt_engine_channel(engine) == NULL;
-            if (began) { /* and what began it has gone on with */
-                rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
-            }
-        } else if (works && !others && !holding) {
+        mt_thread_judge(engine, &t, owes && !others && !attended);
+        if (attended || (!owes && (!others || mt_thread_patient(engine)))) {
+            mt_thread_sleep(engine, &t);
+        } else if (!others && !holding) {
             mt_thread_serve(engine);
         }
     }
     return NULL;
 }
 
+static void mt_thread_close(const struct mt_engine *engine)
+{
+    const int fds[] = {engine->wake_fd, engine->timer_fd};
+    for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+}
+
 enum mt_status mt_thread_start(struct mt_engine *engine)
 {
     sigset_t all, before;
     engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->wake_fd < 0) {
+    engine->timer_fd =
+        timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (engine->wake_fd < 0 || engine->timer_fd < 0) {
+        mt_thread_close(engine);
         mt_path_say(engine->o.say, engine->o.user,
                     "no descriptor for the engine's thread: raise ulimit -n");
         return MT_ENOMEM;
@@ -269,7 +380,7 @@ enum mt_status mt_thread_start(struct mt_engine *engine)
         mt_path_say(engine->o.say, engine->o.user,
                     "the engine's thread could not be started: raise ulimit -u "
                     "or -v");
-        close(engine->wake_fd);
+        mt_thread_close(engine);
     }
     return engine->has_thread ? MT_OK : MT_ENOMEM;
 }
@@ -280,9 +391,8 @@ void mt_thread_stop(struct mt_engine *engine)
         return;
     }
     __atomic_store_n(&engine->closing, 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&engine->asleep, 1, __ATOMIC_RELAXED);
-    mt_engine_wake(engine);
+    mt_thread_wake(engine);
     pthread_join(engine->thread, NULL);
-    close(engine->wake_fd);
+    mt_thread_close(engine);
     engine->has_thread = false;
 }

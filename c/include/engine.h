@@ -277,6 +277,10 @@ bool mt_engine_spin(struct mt_engine *engine);
 /* The program waits or looks, though perhaps without a turn, for what it wants is here:
  * what was held back for the sake of later messages leaves. */
 void mt_engine_look(struct mt_engine *engine);
+/* A call that waits for long, and takes turns as long as it does: meanwhile nobody
+ * depends on the engine's thread. In pairs. */
+void mt_engine_attend(struct mt_engine *engine);
+void mt_engine_leave(struct mt_engine *engine);
 
 /* How many things other processes may wait for this one to do: requests that are
  * not done, and peers that something is still on its way to or owed. 0: nobody

@@ -138,7 +138,7 @@ uint32_t mt_fabric_qp_number(const struct mt_fabric_qp *qp)
     return 1;
 }
 
-void mt_engine_wake(struct mt_engine *e)
+void mt_thread_call(struct mt_engine *e)
 {
     (void)e;
 }

@@ -1,10 +1,63 @@
 /* sources: c/engine/?*.c c/fabric/?*.c c/fabric/fault/?*.c c/fabric/iwarp/?*.c c/fabric/paths/?*.c c/fabric/shm/?*.c c/fabric/soft/?*.c c/fabric/verbs/?*.c */
 /* Progress by the engine's thread alone: what others need of a process that is
  * elsewhere. */
+#include <sys/timerfd.h>
+
 #include "../engine/inside.h"
 #include "engine_fixture.h"
 
 enum { EAGER = 1000 };
+
+static uint32_t sleep_of_thread(void)
+{
+    return __atomic_load_n(&fix.engine->sleep, __ATOMIC_RELAXED);
+}
+
+static void until_asleep(void)
+{
+    while (sleep_of_thread() != MT_ASLEEP) {
+        usleep(300);
+        if (fix_now_ms() > fix.until_ms) {
+            FAIL("a thread that has nothing to do does not sleep");
+        }
+    }
+}
+
+static bool patient(void)
+{
+    return __atomic_load_n(&fix.engine->patient, __ATOMIC_RELAXED);
+}
+
+static bool timer_is_set(void)
+{
+    struct itimerspec at;
+    CHECK(timerfd_gettime(fix.engine->timer_fd, &at) == 0);
+    return at.it_value.tv_sec > 0 || at.it_value.tv_nsec > 0;
+}
+
+/* Somebody depends on the thread, and does not any more when it is awake. */
+static void call_in_vain(struct mt_engine_context *c)
+{
+    struct mt_engine_request s, r;
+    struct mt_buffer nothing = flat(NULL, 0);
+    EQ(mt_engine_send(c, &s, (int)fix.rank, 77, MT_ENGINE_SYNCHRONOUS,
+                      &nothing),
+       MT_OK);
+    start_receive(c, &r, (int)fix.rank, 77, NULL, 0);
+    finish(&r);
+    finish(&s);
+}
+
+static void make_patient(struct mt_engine_context *c)
+{
+    while (!patient()) {
+        until_asleep();
+        call_in_vain(c);
+        if (fix_now_ms() > fix.until_ms) {
+            FAIL("a thread that is called in vain does not become patient");
+        }
+    }
+}
 
 /* One process starts its part and then sleeps, without a call of the engine,
  * until the other has finished all that they do with each other. */
@@ -19,16 +72,19 @@ static void sleep_through(uint32_t turn)
     }
 }
 
-static void run_elsewhere(void *argument)
+static void elsewhere(const struct mt_engine_options *argument, bool calls)
 {
     enum { N = 400 };
-    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine_options o = *argument;
     static char out[700000], in[700000], small[8 * N];
     static struct mt_engine_request s[N], r[N], others[4];
     uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
     fix_open(&o);
     struct mt_engine_context *c = fix_context(7);
     int other = 1 - (int)fix.rank;
+    if (calls) {
+        make_patient(c);
+    }
     for (uint32_t turn = 0; turn < 12; turn++) {
         bool sleeps = turn % 2 == fix.rank;
         struct mt_buffer b = flat(out, 8);
@@ -82,17 +138,30 @@ static void run_elsewhere(void *argument)
     fix_close();
 }
 
+static void run_elsewhere(void *argument)
+{
+    elsewhere(argument, false);
+}
+
+static void run_elsewhere_patient(void *argument)
+{
+    elsewhere(argument, true);
+}
+
 /* One process has begun nothing, and its thread sleeps; the other has more to
  * send than there are credits for. */
-static void run_unexpected(void *argument)
+static void unexpected(const struct mt_engine_options *argument, bool calls)
 {
     enum { N = 400, ASLEEP_US = 20000 };
-    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine_options o = *argument;
     static char out[8 * N], in[8 * N];
     static struct mt_engine_request requests[N];
     uint32_t *finished = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
     fix_open(&o);
     struct mt_engine_context *c = fix_context(7);
+    if (calls) {
+        make_patient(c);
+    }
     fill(out, sizeof(out), 1);
     fix_barrier();
     if (fix.rank == 0) {
@@ -118,6 +187,58 @@ static void run_unexpected(void *argument)
     fix_close();
 }
 
+static void run_unexpected(void *argument)
+{
+    unexpected(argument, false);
+}
+
+static void run_unexpected_patient(void *argument)
+{
+    unexpected(argument, true);
+}
+
+/* A call that waits sees to all that there is: the thread sleeps on, and is called when
+ * the wait ends and a request is left. */
+static void run_attended(void *argument)
+{
+    enum { N = 20 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine_request r, s;
+    struct mt_buffer nothing = flat(NULL, 0);
+    int slept = 0, called = 0, timers = 0, stopped = 0;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    for (int i = 0; i < N; i++) {
+        if (i == N / 2) {
+            make_patient(c);
+        }
+        mt_engine_attend(fix.engine);
+        mt_engine_attend(fix.engine); /* another thread of the program */
+        until_asleep();
+        EQ(mt_engine_send(c, &s, (int)fix.rank, 0, MT_ENGINE_SYNCHRONOUS,
+                          &nothing),
+           MT_OK);
+        mt_engine_leave(fix.engine);
+        slept += sleep_of_thread() == MT_ASLEEP;
+        until_asleep();
+        mt_engine_leave(fix.engine);
+        called += sleep_of_thread() != MT_ASLEEP;
+        if (i >= N / 2) {
+            timers += timer_is_set();
+            mt_engine_attend(fix.engine);
+            stopped += !timer_is_set();
+            mt_engine_leave(fix.engine);
+        }
+        start_receive(c, &r, (int)fix.rank, 0, NULL, 0);
+        finish(&r);
+        finish(&s);
+    }
+    CHECK(slept > N / 2 && called > N / 2); /* now and then it is awake by itself */
+    CHECK(timers > N / 4 && stopped > N / 4);
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 /* A receive that is posted lets the thread sleep on: an event will tell of its
  * message. Now and then it is awake by itself. */
 static void run_posted(void *argument)
@@ -130,14 +251,9 @@ static void run_posted(void *argument)
     fix_open(&o);
     struct mt_engine_context *c = fix_context(7);
     for (int i = 0; i < N && fix.engine->channel != NULL; i++) {
-        while (__atomic_load_n(&fix.engine->asleep, __ATOMIC_RELAXED) == 0) {
-            usleep(300);
-            if (fix_now_ms() > fix.until_ms) {
-                FAIL("a thread that has nothing to do does not sleep");
-            }
-        }
+        until_asleep();
         start_receive(c, &r, 1 - (int)fix.rank, 0, in, sizeof(in));
-        slept += __atomic_load_n(&fix.engine->asleep, __ATOMIC_RELAXED) != 0;
+        slept += sleep_of_thread() == MT_ASLEEP;
         EQ(fix.engine->posted, 1);
         mt_engine_cancel(&r);
         CHECK(mt_engine_done(&r) && r.cancelled);
@@ -244,6 +360,9 @@ int main(void)
                  i / 3 % 3, i % 3);
         right = fix_run(what, 2, run_elsewhere, &o) && right;
         right = fix_run(what, 2, run_unexpected, &o) && right;
+        right = fix_run(what, 2, run_elsewhere_patient, &o) && right;
+        right = fix_run(what, 2, run_unexpected_patient, &o) && right;
+        right = fix_run(what, 2, run_attended, &o) && right;
         bool stores = i / 9 == 0 && o.fabric.engine == MT_FABRIC_ENGINE_INLINE;
         if (!stores) { /* into the ring, where nothing is held back */
             right = fix_run(what, 2, run_held, &o) && right;
@@ -261,6 +380,8 @@ int main(void)
                                       .thread = true};
         right = fix_run("datagrams first", 2, run_elsewhere, &o) && right;
         right = fix_run("datagrams first", 2, run_unexpected, &o) && right;
+        right = fix_run("datagrams first", 2, run_elsewhere_patient, &o) && right;
+        right = fix_run("datagrams first", 2, run_unexpected_patient, &o) && right;
     }
     return !right;
 }

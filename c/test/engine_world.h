@@ -287,7 +287,7 @@ uint32_t mt_fabric_qp_number(const struct mt_fabric_qp *qp)
     return 1 + qp->to;
 }
 
-void mt_engine_wake(struct mt_engine *engine)
+void mt_thread_call(struct mt_engine *engine)
 {
     (void)engine;
 }
