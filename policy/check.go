@@ -54,10 +54,14 @@ func (e *Effective) stated(names ...string) string {
 
 // likeliest is the device with the longest eager limit of those that may be used.
 func (e *Effective) likeliest() string {
-	if want := e.Text("device"); want != auto && !matchNames(want, SharedMemory) {
-		return want
+	devices := []string{SharedMemory, iwarp}
+	if want := e.Text("device"); want != auto {
+		devices = strings.Split(want, "+")
+		if matchNames(want, SharedMemory) {
+			devices = append(devices, SharedMemory)
+		}
 	}
-	return SharedMemory
+	return slices.MaxFunc(devices, func(a, b string) int { return cmp.Compare(e.eagerLimit(auto, a), e.eagerLimit(auto, b)) })
 }
 
 func (e *Effective) overDatagrams(eager string) bool {

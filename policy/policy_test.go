@@ -300,7 +300,9 @@ func TestEagerLimit(t *testing.T) {
 		want           int64
 	}{
 		{"auto", "shm", eagerSharedMemory},
-		{"auto", "iwarp:lo", eagerOthers},
+		{"auto", "iwarp:lo", eagerTCP},
+		{"auto", "mlx5_0", eagerOthers},
+		{"transport=ud-first", "iwarp:lo", eagerOthers},
 		{"ring=4K", "shm", 2048},
 		{"eager-limit=100", "shm", 100},
 	} {
@@ -320,6 +322,7 @@ func TestEagerLimit(t *testing.T) {
 	}
 	for _, line := range []string{
 		fmt.Sprintf("MT_ACT_EAGER_SHM = %d << 10,", eagerSharedMemory>>10),
+		fmt.Sprintf("MT_ACT_EAGER_TCP = %d << 10,", eagerTCP>>10),
 		fmt.Sprintf("MT_ACT_EAGER_OTHERS = %d << 10,", eagerOthers>>10),
 	} {
 		if !strings.Contains(string(source), line) {

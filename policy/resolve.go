@@ -81,12 +81,16 @@ func (e *Effective) Number(name string) int64 {
 	return n
 }
 
-// SharedMemory is the device inside one node.
-const SharedMemory = "shm"
+// SharedMemory is the device inside one node, and what begins with iwarp uses sockets.
+const (
+	SharedMemory = "shm"
+	iwarp        = "iwarp"
+)
 
 // Eager limits in bytes that devices have (MT_ACT_EAGER_... of c/act/policy.c).
 const (
 	eagerSharedMemory = 32 << 10
+	eagerTCP          = 64 << 10
 	eagerOthers       = 16 << 10
 )
 
@@ -107,8 +111,11 @@ func (e *Effective) eagerLimit(text, device string) int64 {
 		return n
 	}
 	limit := int64(eagerOthers)
-	if device == SharedMemory {
+	switch {
+	case device == SharedMemory:
 		limit = eagerSharedMemory
+	case strings.HasPrefix(device, iwarp) && e.Text("transport") != "ud-first":
+		limit = eagerTCP
 	}
 	return min(limit, e.Number("ring")/2)
 }

@@ -9,6 +9,7 @@
 
 enum {
     MT_ACT_EAGER_SHM = 32 << 10,
+    MT_ACT_EAGER_TCP = 64 << 10,
     MT_ACT_EAGER_OTHERS = 16 << 10,
     MT_ACT_RING = 256 << 10,
     MT_ACT_REUSE_FROM = 128,
@@ -117,7 +118,9 @@ static void verify_read(const char *text, struct mt_act_policy *policy_p)
 uint64_t mt_act_policy_eager(const struct mt_act_policy *policy,
                              const char *device)
 {
+    bool tcp = strncmp(device, "iwarp", 5) == 0 && !policy->datagrams_first;
     uint64_t limit = strcmp(device, "shm") == 0 ? MT_ACT_EAGER_SHM
+                     : tcp                      ? MT_ACT_EAGER_TCP
                                                 : MT_ACT_EAGER_OTHERS;
     uint64_t most = policy->ring_bytes / 2;
     return limit < most ? limit : most;

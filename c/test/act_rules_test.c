@@ -137,10 +137,13 @@ static void device_limit(void)
     mt_act_policy_read("eager_limit=auto\nring=262144\n", &policy);
     CHECK_EQ(policy.terms.eager_limit, 0);
     CHECK_EQ(mt_act_policy_eager(&policy, "shm"), 32768);
-    CHECK_EQ(mt_act_policy_eager(&policy, "iwarp:lo"), 16384);
+    CHECK_EQ(mt_act_policy_eager(&policy, "iwarp:lo"), 65536);
     CHECK_EQ(mt_act_policy_eager(&policy, "mlx5_0"), 16384);
     policy.ring_bytes = 20000;
     CHECK_EQ(mt_act_policy_eager(&policy, "shm"), 10000);
+    mt_act_policy_read("transport=ud-first\nring=262144\n", &policy);
+    CHECK_EQ(mt_act_policy_eager(&policy, "iwarp:lo"), 16384);
+    CHECK_EQ(mt_act_policy_eager(&policy, "shm"), 32768);
     mt_act_policy_read("", &policy);
     CHECK_EQ(policy.terms.eager_limit, 0);
 
