@@ -229,7 +229,8 @@ MT_INLINE bool mt_act_status_right(const MT_Status *status)
 struct mt_act_wait {
     uint32_t turns;
     uint32_t idle; /* turns in a row in which nothing happened */
-    bool attends;  /* it has lasted, and the engine knows of it */
+    bool attends;  /* it has lasted, and the engine knows of it .. */
+    bool untold;   /* .. or shall not */
     uint64_t since_ns; /* 0: not known yet */
     bool away;     /* the processor was given away since the last one */
 };
@@ -248,10 +249,11 @@ MT_INLINE void mt_act_turn(struct mt_act_wait *wait)
     mt_act_idle(wait);
 }
 
-/* Behind the last turn. */
-MT_INLINE void mt_act_waited(const struct mt_act_wait *wait)
+/* Behind the last turn, and before a handler of the program is called. */
+MT_INLINE void mt_act_waited(struct mt_act_wait *wait)
 {
     if (mt_unlikely(wait->attends)) {
+        wait->attends = false;
         mt_engine_leave(mt_act.engine);
     }
 }

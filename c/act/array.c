@@ -13,6 +13,7 @@ struct mt_act_array {
     int undone; /* of ours all before it are done */
     MT_Request *handles; /* the application's */
     MT_Request *copy;    /* of the library's; NULL: there are none */
+    struct mt_act_wait wait;
     MT_Request few[MT_ACT_FEW];
     struct mt_act_request *found[MT_ACT_FEW]; /* ours; the first of many */
 };
@@ -46,6 +47,7 @@ static bool array_begin(struct mt_act_array *array, int count,
     array->undone = 0;
     array->handles = handles;
     array->copy = NULL;
+    array->wait = (struct mt_act_wait){.turns = 0};
     for (int i = 0; handles != NULL && i < count; i++) {
         struct mt_act_request *request = mt_act_request_find(handles[i]);
         if (i < MT_ACT_FEW) {
@@ -63,6 +65,7 @@ static bool array_begin(struct mt_act_array *array, int count,
     mt_act_look();
     if (mt_unlikely(array->natives > 0)) {
         array->copy = count <= MT_ACT_FEW ? array->few : copy_room(count);
+        array->wait.untold = true; /* the library may call error handlers */
     }
     for (int i = 0; array->copy != NULL && i < count; i++) {
         array->copy[i] =
@@ -73,6 +76,7 @@ static bool array_begin(struct mt_act_array *array, int count,
 
 static void array_end(struct mt_act_array *array)
 {
+    mt_act_waited(&array->wait);
     if (array->copy != NULL && array->copy != array->few) {
         free(array->copy);
     }
@@ -183,11 +187,10 @@ static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
         !array_begin(&array, count, handles)) {
         return MT_PMPI(Waitall)(count, handles, statuses);
     }
-    struct mt_act_wait wait = {0};
     while (!array_done(&array)) {
-        mt_act_turn(&wait);
+        mt_act_turn(&array.wait);
     }
-    mt_act_waited(&wait);
+    mt_act_waited(&array.wait);
     if (array.copy != NULL) {
         /* Before ours, which are then written over its empty places. */
         native = MT_PMPI(Waitall)(count, array.copy, statuses);
@@ -236,6 +239,7 @@ static bool any_ours(struct mt_act_array *array, int *index, MT_Status *status,
     const struct mt_act_comm *comm = request->comm;
     int error = mt_act_complete(request, &array->handles[i], status);
     *index = i;
+    mt_act_waited(&array->wait); /* before a handler of the program */
     *rc_p = mt_act_error(comm, error);
     return true;
 }
@@ -275,16 +279,14 @@ static int Waitany(int count, MT_Request *handles, int *index,
                    MT_Status *status)
 {
     struct mt_act_array array;
-    struct mt_act_wait wait = {0};
     int rc;
     if (index == NULL || !mt_act_status_right(status) ||
         !array_begin(&array, count, handles)) {
         return MT_PMPI(Waitany)(count, handles, index, status);
     }
     while (!any_done(&array, index, status, &rc)) {
-        mt_act_turn(&wait);
+        mt_act_turn(&array.wait);
     }
-    mt_act_waited(&wait);
     array_end(&array);
     return rc;
 }
@@ -338,6 +340,9 @@ static int some_done(struct mt_act_array *array, int *outcount, int *indices,
         indices[n++] = i;
     }
     *outcount = n;
+    if (n > 0) {
+        mt_act_waited(&array->wait); /* before a handler of the program */
+    }
     return array_result(failed, native);
 }
 
@@ -345,7 +350,6 @@ static int Waitsome(int count, MT_Request *handles, int *outcount, int *indices,
                     MT_Status *statuses)
 {
     struct mt_act_array array;
-    struct mt_act_wait wait = {0};
     if (outcount == NULL || indices == NULL ||
         !mt_act_status_right(statuses) ||
         !array_begin(&array, count, handles)) {
@@ -353,10 +357,9 @@ static int Waitsome(int count, MT_Request *handles, int *outcount, int *indices,
     }
     int rc = some_done(&array, outcount, indices, statuses);
     while (*outcount == 0 && rc == MT_SUCCESS) {
-        mt_act_turn(&wait);
+        mt_act_turn(&array.wait);
         rc = some_done(&array, outcount, indices, statuses);
     }
-    mt_act_waited(&wait);
     array_end(&array);
     return rc;
 }

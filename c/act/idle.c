@@ -64,7 +64,7 @@ static void give_way(uint32_t idle)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 }
 
-/* To tell costs two system calls, which a short wait shall not take. */
+/* To tell costs up to two system calls, which a short wait shall not take. */
 static void attend(struct mt_act_wait *wait)
 {
     uint64_t now = now_ns();
@@ -79,7 +79,8 @@ void mt_act_idle(struct mt_act_wait *wait)
 {
     wait->turns++;
     wait->idle++;
-    if (mt_unlikely(wait->turns % MT_ACT_CLOCK == 0) && !wait->attends) {
+    if (mt_unlikely(wait->turns % MT_ACT_CLOCK == 0) && !wait->attends &&
+        !wait->untold) {
         attend(wait);
     }
     uint32_t stride = wait->idle < MT_ACT_SOON     ? MT_ACT_STRIDE

@@ -258,7 +258,7 @@ struct mt_engine {
     uint32_t rounds;  /* of progress, by anybody else */
     uint32_t spins;   /* of mt_engine_spin */
     uint32_t sleep;   /* enum mt_sleep */
-    bool lightly;     /* .. and events of the device wake it, too */
+    bool listens;     /* .. and events of the device wake it, too */
     bool patient;     /* calls of the thread are in vain: the program comes back */
     uint32_t rounds_called; /* rounds, when it was called */
     uint32_t attended; /* calls that wait, and go on with whatever there is */
@@ -271,7 +271,7 @@ struct mt_engine {
     pthread_t thread;
 };
 
-/* ---- lock (progress.c) ---- */
+/* ---- lock (progress.c), and who sleeps (thread.c) ---- */
 
 void mt_engine_lock_slow(struct mt_engine *engine);
 void mt_thread_call(struct mt_engine *engine);
@@ -304,7 +304,7 @@ mt_engine_channel(const struct mt_engine *engine)
  * not where the event of its message wakes it. */
 MT_INLINE bool mt_engine_calls(const struct mt_engine *engine)
 {
-    uint32_t posted = __atomic_load_n(&engine->lightly, __ATOMIC_RELAXED)
+    uint32_t posted = __atomic_load_n(&engine->listens, __ATOMIC_RELAXED)
                           ? __atomic_load_n(&engine->posted, __ATOMIC_RELAXED)
                           : 0;
     return __atomic_load_n(&engine->attended, __ATOMIC_RELAXED) == 0 &&

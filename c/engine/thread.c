@@ -1,9 +1,9 @@
 /* thread.c: progress while the program is elsewhere: in a call of its MPI
  * library, or computing. The thread
  *
- *   sleeps   while nobody depends on this process, and while those who do wait in
- *            calls, which go on with everything; until a request begins, or such a
- *            wait ends and requests are left;
+ *   sleeps   while nobody depends on this process, or a call waits that goes on with
+ *            everything; until a request begins, or such a wait ends and requests
+ *            are left;
  *   naps     while somebody else makes progress, and longer the longer; and while
  *            messages are held back, which it sends when that is long (hold.c);
  *   waits    for an event of the device otherwise: of what a peer wants to be
@@ -11,12 +11,12 @@
  *            it polls until nothing comes any more, before it waits again, so
  *            that many messages make one event (Sur and others, PPoPP 2006).
  *
- * It sleeps lightly, that is events of the device wake it, and whoever begins a request
- * wakes it at once, as long as that is of use: the program stays away. It is patient
- * where the program comes back at once, time after time, since a wake takes as long as
- * a message: then whoever begins a request sets a timer, and messages that nobody
- * waits for are left where they are, but for a look now and then. If that finds many,
- * their sender may have no credits left, and it sleeps lightly.
+ * While it sleeps it listens, that is events of the device wake it, and whoever begins a
+ * request wakes it at once, as long as that is of use: the program stays away. It is
+ * patient where the program comes back at once, time after time, since a wake takes as
+ * long as a message: then whoever begins a request sets a timer, and messages that
+ * nobody waits for are left where they are, but for a look now and then. If that finds
+ * many, their sender may have no credits left, and it listens.
  *
  * Where a device has no events it naps instead of waiting. It says nothing but that
  * the device is lost, never spins, and touches the engine only, but for whoever
@@ -39,10 +39,10 @@ enum {
     MT_SPUN = 2,   /* .. and in so many naps, for long */
     MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
-    MT_LOOK_MS = 10,        /* between two looks of who is patient, .. */
-    MT_PATIENCE_NS = 1600000, /* .. and until it answers a call, .. */
-    MT_VAIN = 4,            /* .. after so many answers in vain */
-    MT_FLOOD = 8,           /* messages that a look finds, and there may be more */
+    MT_LOOK_MS = 10,        /* between two looks of who does not listen */
+    MT_PATIENCE_NS = 1600000, /* until it answers a call, .. */
+    MT_VAIN = 4,              /* .. after so many answers in vain */
+    MT_FLOOD = 4, /* messages that a look finds, and their sender may have no credits */
     MT_WATCH_NS = 100000000,
 };
 
@@ -235,37 +235,44 @@ struct mt_thread {
     bool flood;
 };
 
+/* Under the lock: what somebody depends on the thread for, or what wakes it. Returns
+ * whether it may sleep. */
+static bool mt_thread_lies_down(struct mt_engine *engine, bool listens)
+{
+    __atomic_store_n(&engine->listens, listens, __ATOMIC_RELAXED);
+    return !mt_engine_calls(engine) &&
+           !(listens && mt_thread_begin(engine, true)) &&
+           __atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0;
+}
+
 /* Until somebody depends on this process. Who begins a request, or leaves a wait, took
  * the engine's lock after this function did, and sees that the thread sleeps, or
  * before, and is seen here. */
 static void mt_thread_sleep(struct mt_engine *engine, struct mt_thread *t)
 {
     bool event = false, patient = mt_thread_patient(engine);
-    uint64_t found = 0;
     __atomic_store_n(&engine->sleep, MT_ASLEEP, __ATOMIC_RELAXED);
     mt_engine_lock(engine);
-    bool attended = mt_thread_attended(engine);
-    bool lightly = !attended && mt_engine_channel(engine) != NULL &&
+    uint64_t before = engine->counts.unexpected_messages;
+    bool listens = !mt_thread_attended(engine) &&
+                   mt_engine_channel(engine) != NULL &&
                    (!patient || t->flood || mt_datagrams_first(engine));
-    __atomic_store_n(&engine->lightly, lightly, __ATOMIC_RELAXED);
-    bool called = mt_engine_calls(engine);
-    bool moved = !called && lightly && mt_thread_begin(engine, true);
+    bool sleeps = mt_thread_lies_down(engine, listens);
+    uint64_t found = engine->counts.unexpected_messages - before;
     __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
-    if (!called && !moved &&
-        __atomic_load_n(&engine->closing, __ATOMIC_ACQUIRE) == 0) {
+    if (sleeps) {
         event = mt_thread_poll(
-            engine, lightly ? mt_fabric_channel_fd(engine->channel) : -1,
-            patient && !attended ? MT_LOOK_MS : MT_WAIT_MOST_MS);
+            engine, listens ? mt_fabric_channel_fd(engine->channel) : -1,
+            listens ? MT_WAIT_MOST_MS : MT_LOOK_MS);
     }
-    called = __atomic_exchange_n(&engine->sleep, MT_AWAKE,
-                                 __ATOMIC_RELAXED) == MT_CALLED ||
-             called;
-    if (lightly || (!called && !mt_thread_attended(engine))) {
-        found = mt_thread_woken(engine);
+    bool called = __atomic_exchange_n(&engine->sleep, MT_AWAKE,
+                                      __ATOMIC_RELAXED) == MT_CALLED;
+    if (listens || (!called && !mt_thread_attended(engine))) {
+        found += mt_thread_woken(engine);
     }
     t->flood = found >= MT_FLOOD || (t->flood && found > 0);
-    t->woken = called || event;
-    t->naps = t->woken && !patient; /* whoever called comes back soon, or not */
+    t->woken = called || event || !sleeps;
+    t->naps = t->woken && !(called && patient);
     t->rounds = __atomic_load_n(called && patient ? &engine->rounds_called
                                                   : &engine->rounds,
                                 __ATOMIC_RELAXED);
@@ -335,7 +342,7 @@ static void *mt_thread_main(void *argument)
         t.spun = now - t.rounds >= MT_SPINS ? t.spun + 1 : 0;
         t.rounds = now;
         t.naps = others || holding || mt_engine_channel(engine) == NULL;
-        nap.tv_nsec = !others || holding ? MT_NAP_NS
+        nap.tv_nsec = !others || holding || attended ? MT_NAP_NS
                       : t.spun >= MT_SPUN || nap.tv_nsec > MT_NAP_MOST_NS / 2
                           ? MT_NAP_MOST_NS
                           : 2 * nap.tv_nsec;
