@@ -1,8 +1,13 @@
 /* progress.c: whose socket is looked at, and when. A few queue pairs are read
  * in each round, starting behind the one that was read last; of many, those
  * that epoll names and those that were busy lately. Under the lock of the
- * context. */
+ * context.
+ *
+ * Before a stream is read, poll is asked whether there is anything: a read takes
+ * the lock of the socket, and whoever delivers a segment meanwhile, on another
+ * processor, has to leave it to the reader, which takes longer than a call more. */
 #define _GNU_SOURCE 1
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -108,19 +113,47 @@ void mt_iwarp_push(struct mt_soft_qp *soft)
     }
 }
 
-static bool mt_visit(struct mt_iwarp_qp *qp)
+/* empty: there is nothing in its stream. */
+static bool mt_visit(struct mt_iwarp_qp *qp, bool empty)
 {
     if (mt_unlikely(qp->soft.base.state != MT_FABRIC_QP_RTS)) {
         return false;
     }
-    bool moved = qp->out == NULL            ? mt_iwarp_ud_in(qp)
-                 : qp->link == MT_LINK_OPEN ? mt_iwarp_in(qp)
-                                            : false;
+    bool moved = qp->out == NULL                      ? mt_iwarp_ud_in(qp)
+                 : qp->link == MT_LINK_OPEN && !empty ? mt_iwarp_in(qp)
+                                                      : false;
     if (mt_unlikely(mt_has_work(qp)) &&
         qp->soft.base.state == MT_FABRIC_QP_RTS) {
         moved = mt_send_some(qp) || moved;
     }
     return moved;
+}
+
+/* What is below the mark at which the socket is readable (SO_RCVLOWAT) is not seen by
+ * poll either. */
+static bool mt_asks_first(const struct mt_iwarp_qp *qp)
+{
+    return qp->out != NULL && qp->link == MT_LINK_OPEN && qp->wakes_at <= 1;
+}
+
+/* empty[i]: there is nothing in the stream of qps[i], some of which may be NULL. */
+static void mt_ask(struct mt_iwarp_qp *const *qps, uint32_t count,
+                   bool empty[MT_IWARP_HOT])
+{
+    struct pollfd fds[MT_IWARP_HOT];
+    uint32_t of[MT_IWARP_HOT], n = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        empty[i] = false;
+        if (qps[i] != NULL && mt_asks_first(qps[i])) {
+            of[n] = i;
+            fds[n++] = (struct pollfd){.fd = qps[i]->fd, .events = POLLIN};
+        }
+    }
+    if (n > 0 && poll(fds, n, 0) >= 0) {
+        for (uint32_t k = 0; k < n; k++) {
+            empty[of[k]] = fds[k].revents == 0;
+        }
+    }
 }
 
 static void mt_remember(struct mt_iwarp_context *context,
@@ -159,7 +192,7 @@ static bool mt_ready(struct mt_iwarp_context *context,
             mt_iwarp_stream_step(qp);
             return true;
         }
-        if (!mt_visit(qp)) {
+        if (!mt_visit(qp, false)) {
             return false;
         }
         mt_remember(context, qp);
@@ -213,24 +246,27 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
 
 static bool mt_visit_few(struct mt_iwarp_context *context)
 {
-    bool moved = false;
+    bool moved = false, empty[MT_IWARP_HOT];
+    mt_ask(context->live, context->live_count, empty);
     for (uint32_t n = 0; n < context->live_count; n++) {
         context->turn++;
         context->turn = context->turn < context->live_count ? context->turn : 0;
-        moved = mt_visit(context->live[context->turn]) || moved;
+        moved = mt_visit(context->live[context->turn], empty[context->turn]) ||
+                moved;
     }
     return moved;
 }
 
 static bool mt_visit_hot(struct mt_iwarp_context *context)
 {
-    bool moved = false;
+    bool moved = false, empty[MT_IWARP_HOT];
+    mt_ask(context->hot, MT_IWARP_HOT, empty);
     for (unsigned i = 0; i < MT_IWARP_HOT; i++) {
         struct mt_iwarp_qp *qp = context->hot[i];
         if (qp == NULL) {
             continue;
         }
-        if (mt_visit(qp)) {
+        if (mt_visit(qp, empty[i])) {
             context->hot_idle[i] = 0;
             moved = true;
         } else if (++context->hot_idle[i] > MT_HOT_IDLE) {
