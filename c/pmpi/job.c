@@ -22,8 +22,9 @@ static ssize_t mt_file_text(const char *path, char *text, size_t size)
     return n;
 }
 
-/* Field 22 of /proc/PID/stat; the name in field 2 may hold anything. */
-unsigned long long mt_start_of(unsigned pid)
+/* A field of /proc/PID/stat behind the name, which is field 2 and may hold
+ * anything; 0: there is no such process. */
+static unsigned long long mt_stat_of(unsigned pid, int wanted)
 {
     char path[64], text[1024];
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
@@ -31,10 +32,15 @@ unsigned long long mt_start_of(unsigned pid)
         return 0;
     }
     const char *p = strrchr(text, ')');
-    for (int field = 2; p != NULL && field < 22; field++) {
+    for (int field = 2; p != NULL && field < wanted; field++) {
         p = strchr(p + 1, ' ');
     }
     return p != NULL ? strtoull(p, NULL, 10) : 0;
+}
+
+unsigned long long mt_start_of(unsigned pid)
+{
+    return mt_stat_of(pid, 22);
 }
 
 unsigned long long mt_process_start(void)
@@ -69,21 +75,35 @@ static void mt_job_clean(char *text)
     }
 }
 
-/* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
- * every node, is the port that its proxies, the ranks' parents, report to. */
-static void mt_job_hydra(char *text, size_t size)
+/* The port that a proxy of Hydra has as an argument. False: it is none. */
+static bool mt_job_proxy(unsigned pid, char *text, size_t size)
 {
     char path[64], arguments[4096];
-    unsigned parent = (unsigned)getppid();
-    snprintf(path, sizeof(path), "/proc/%u/cmdline", parent);
+    snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
     ssize_t n = mt_file_text(path, arguments, sizeof(arguments));
     const char *end = arguments + (n > 0 ? n : 0);
     for (const char *a = arguments; a < end; a += strlen(a) + 1) {
         const char *value = a + strlen(a) + 1;
         if (strcmp(a, "--control-port") == 0 && value < end) {
             snprintf(text, size, "hydra-%.50s", value);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
+ * every node, is the port that its proxies report to: a proxy is the parent of a rank,
+ * or of the script that wraps it. */
+static void mt_job_hydra(char *text, size_t size)
+{
+    enum { PARENT = 4, DEPTH = 32 };
+    unsigned parent = (unsigned)getppid(), ancestor = parent;
+    for (int i = 0; i < DEPTH && ancestor > 1; i++) {
+        if (mt_job_proxy(ancestor, text, size)) {
             return;
         }
+        ancestor = (unsigned)mt_stat_of(ancestor, PARENT);
     }
     snprintf(text, size, "hydra-%u-%llu", parent, mt_start_of(parent));
 }

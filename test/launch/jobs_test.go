@@ -202,6 +202,22 @@ func TestScript(t *testing.T) {
 	wantRanks(t, filepath.Join(dir, "out"), 2, 2, 2)
 }
 
+// TestWrapper: ranks that a script starts, and not the launcher, are one world.
+func TestWrapper(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			command := m.launch(2, "sh", "-c", `sh -c "$0 ok; exit \$?"; exit $?`, m.program(t))
+			got := run(t, dir, environment(), traced(dir, command)...)
+			if got.status != 0 {
+				t.Errorf("status %d\n%s", got.status, got.stderr)
+			}
+			wantLine(t, got, "result in out (2 ranks, 1 node)")
+			wantRanks(t, filepath.Join(dir, "out"), 2)
+		})
+	}
+}
+
 // TestSpawn: children of MPI_Comm_spawn are a world of their own.
 func TestSpawn(t *testing.T) {
 	m, dir := mpis[0], t.TempDir()
