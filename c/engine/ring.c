@@ -86,8 +86,7 @@ enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
         ring->in.word_address != 0 || m->rest.address == 0) {
         return MT_EPEER;
     }
-    ring->in.word_address = m->rest.address;
-    ring->in.word_rkey = m->head.rkey;
+    mt_path_ring_word(&ring->in, m->rest.address, m->head.rkey);
     return MT_OK;
 }
 
@@ -245,7 +244,11 @@ bool mt_ring_take(struct mt_engine_ring *ring)
         moved = true;
     }
     if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {
-        mt_peer_busy(peer); /* which tells it */
+        if (ring->in.word != NULL) {
+            mt_path_ring_tell(&ring->in);
+        } else {
+            mt_peer_busy(peer); /* which tells it, behind what was taken */
+        }
     }
     return moved;
 }

@@ -186,9 +186,11 @@ static uint64_t mt_thread_woken(struct mt_engine *engine)
 {
     mt_engine_lock(engine);
     uint64_t before = engine->counts.unexpected_messages;
+    if (engine->waiting != MT_WAITING_NOT) { /* to take costs system calls */
+        engine->counts.thread_events += mt_thread_take(engine);
+    }
     engine->waiting = MT_WAITING_NOT;
     engine->polls = false;
-    engine->counts.thread_events += mt_thread_take(engine);
     mt_thread_drain(engine);
     mt_device_look(engine);
     uint64_t found = engine->counts.unexpected_messages - before;

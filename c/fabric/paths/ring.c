@@ -141,7 +141,7 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
 static bool mt_has_room(struct mt_path_ring_writer *w, uint64_t need)
 {
     if (mt_unlikely(w->tail + need - w->head > w->bytes)) {
-        /* pairs with the WRITE of the reader */
+        /* pairs with the store, or WRITE, of the reader */
         const uint64_t *word = w->memory->address;
         uint64_t head = __atomic_load_n(word, __ATOMIC_ACQUIRE);
         if (head - w->head > w->tail - w->head) {
@@ -292,8 +292,24 @@ void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes)
     mt_reader_move(r, lines);
 }
 
+void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
+                       uint32_t rkey)
+{
+    r->word_address = address;
+    r->word_rkey = rkey;
+    r->word = address % sizeof(*r->word) == 0
+                  ? mt_fabric_remote_pointer(r->qp, address, rkey,
+                                             sizeof(*r->word))
+                  : NULL;
+}
+
 enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
 {
+    if (r->word != NULL) { /* pairs with mt_has_room */
+        __atomic_store_n(r->word, r->head, __ATOMIC_RELEASE);
+        r->told = r->head;
+        return MT_OK;
+    }
     if (r->telling) {
         return MT_EAGAIN;
     }

@@ -120,6 +120,7 @@ struct mt_path_ring_reader {
     uint64_t bytes;
     uint64_t word_address; /* at the writer; 0: it has not said yet */
     uint32_t word_rkey;
+    uint64_t *word; /* the same, to be stored to; NULL: it is written to */
     char *ring;
     uint64_t head; /* bytes read so far */
     uint64_t at;   /* the same in the ring */
@@ -149,6 +150,11 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
 
 /* Gives the oldest message back, of so many bytes. */
 void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes);
+
+/* Where the writer has said that it wants to be told, in memory from
+ * mt_fabric_mr_allocate. */
+void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
+                       uint32_t rkey);
 
 /* Whether the writer should be told of room. */
 MT_INLINE bool mt_path_ring_owing(const struct mt_path_ring_reader *r)
