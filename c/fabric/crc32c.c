@@ -6,6 +6,8 @@
 #if defined(__aarch64__)
 #include <arm_acle.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <immintrin.h>
 #endif
 
 /* Eight tables: eight bytes a step (Kounavis and Berry 2005). The polynomial is
@@ -147,6 +149,92 @@ static bool mt_crc_can(void)
 
 #endif
 
+/* ---- by folding ----
+ *
+ * Sixteen blocks of 16 bytes in four registers: what lies so many bits further on is
+ * added to each, multiplied by x to that power, which leaves the remainder as it is;
+ * of the last ones it is taken as above (Gopal and others 2009, "Fast CRC Computation
+ * for Generic Polynomials Using PCLMULQDQ Instruction"). */
+
+#if defined(__x86_64__)
+
+#define MT_CRC_FOLD_TARGET \
+    __attribute__((target("avx512f,vpclmulqdq,pclmul,sse4.2")))
+
+enum { MT_CRC_REGISTERS = 4, MT_CRC_FOLD = MT_CRC_REGISTERS * 64 };
+static uint64_t mt_crc_shift[2]; /* of the first half of 16 bytes, of the second */
+
+static bool mt_crc_folds(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("vpclmulqdq") != 0 && mt_crc_can();
+}
+
+/* x to this power, as a register has it: reflected. */
+static uint32_t mt_crc_power(unsigned power)
+{
+    uint32_t crc = UINT32_C(1) << 31;
+    for (unsigned i = 0; i < power; i++) {
+        crc = crc >> 1 ^ ((crc & 1) != 0 ? MT_CRC_POLYNOMIAL : 0);
+    }
+    return crc;
+}
+
+/* A product of two reflected factors is one bit too far on, hence less 1. */
+static void mt_crc_fill_shift(void)
+{
+    mt_crc_shift[0] = (uint64_t)mt_crc_power(8 * MT_CRC_FOLD + 64 - 1) << 32;
+    mt_crc_shift[1] = (uint64_t)mt_crc_power(8 * MT_CRC_FOLD - 1) << 32;
+}
+
+MT_CRC_FOLD_TARGET static uint32_t mt_crc_folding(uint32_t crc, const void *bytes,
+                                                  size_t count)
+{
+    if (count < 2 * MT_CRC_FOLD) {
+        return mt_crc_instruction(crc, bytes, count);
+    }
+    const char *at = bytes;
+    __m128i both = _mm_set_epi64x((long long)mt_crc_shift[1],
+                                  (long long)mt_crc_shift[0]);
+    __m512i shift = _mm512_broadcast_i32x4(both);
+    __m512i r[MT_CRC_REGISTERS];
+    char last[MT_CRC_FOLD];
+    for (int i = 0; i < MT_CRC_REGISTERS; i++) {
+        r[i] = _mm512_loadu_si512(at + 64 * i);
+    }
+    r[0] = _mm512_xor_si512(
+        r[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+    at += MT_CRC_FOLD;
+    count -= MT_CRC_FOLD;
+    for (; count >= MT_CRC_FOLD; count -= MT_CRC_FOLD, at += MT_CRC_FOLD) {
+#pragma GCC unroll 4
+        for (int i = 0; i < MT_CRC_REGISTERS; i++) {
+            __m512i first = _mm512_clmulepi64_epi128(r[i], shift, 0x00);
+            __m512i second = _mm512_clmulepi64_epi128(r[i], shift, 0x11);
+            r[i] = _mm512_xor_si512(_mm512_xor_si512(first, second),
+                                    _mm512_loadu_si512(at + 64 * i));
+        }
+    }
+    for (int i = 0; i < MT_CRC_REGISTERS; i++) {
+        _mm512_storeu_si512(last + 64 * i, r[i]);
+    }
+    crc = mt_crc_instruction(UINT32_MAX, last, sizeof(last)); /* from 0 */
+    return mt_crc_instruction(crc, at, count);
+}
+
+#else
+
+static bool mt_crc_folds(void)
+{
+    return false;
+}
+
+#define mt_crc_fill_shift() ((void)0)
+#define mt_crc_folding mt_crc_instruction
+
+#endif
+
 static uint32_t mt_crc_first(uint32_t crc, const void *bytes, size_t count);
 
 static uint32_t (*mt_crc_way)(uint32_t, const void *, size_t) = mt_crc_first;
@@ -167,6 +255,7 @@ static void mt_crc_fill(void)
         }
     }
     mt_crc_fill_zeros();
+    mt_crc_fill_shift();
 }
 
 static void mt_crc_start(void)
@@ -180,25 +269,34 @@ static uint32_t mt_crc_first(uint32_t crc, const void *bytes, size_t count)
     mt_crc_start();
     /* pairs with mt_crc32c: the tables are there before the way to them is */
     __atomic_store_n(&mt_crc_way,
-                     mt_crc_can() ? mt_crc_instruction : mt_crc_by_table,
+                     mt_crc_folds() ? mt_crc_folding
+                     : mt_crc_can() ? mt_crc_instruction
+                                    : mt_crc_by_table,
                      __ATOMIC_RELEASE);
     return mt_crc32c(crc, bytes, count);
 }
 
-uint32_t mt_crc32c_table(uint32_t crc, const void *bytes, size_t count)
+bool mt_crc32c_by(enum mt_crc_kind kind, uint32_t *crc, const void *bytes,
+                  size_t count)
 {
     mt_crc_start();
-    return mt_crc_by_table(crc, bytes, count);
-}
-
-bool mt_crc32c_hardware(uint32_t *crc, const void *bytes, size_t count)
-{
-    if (!mt_crc_can()) {
-        return false;
+    switch (kind) {
+    case MT_CRC_BY_TABLE:
+        *crc = mt_crc_by_table(*crc, bytes, count);
+        return true;
+    case MT_CRC_BY_INSTRUCTION:
+        if (!mt_crc_can()) {
+            return false;
+        }
+        *crc = mt_crc_instruction(*crc, bytes, count);
+        return true;
+    default:
+        if (!mt_crc_folds()) {
+            return false;
+        }
+        *crc = mt_crc_folding(*crc, bytes, count);
+        return true;
     }
-    mt_crc_start();
-    *crc = mt_crc_instruction(*crc, bytes, count);
-    return true;
 }
 
 uint32_t mt_crc32c(uint32_t crc, const void *bytes, size_t count)

@@ -1,5 +1,5 @@
 /* crc32c.h: the CRC of MPA (RFC 5044, 6; the polynomial of iSCSI, RFC 3720,
- * 12.1) by the processor's instruction if it has one, else by tables. Knows
+ * 12.1) by the processor's instructions if it has them, else by tables. Knows
  * nothing of packets. */
 #ifndef MPITRACE_CRC32C_H
 #define MPITRACE_CRC32C_H
@@ -10,8 +10,10 @@
  * 0xe3069283; on the wire its lowest byte comes first. */
 uint32_t mt_crc32c(uint32_t crc, const void *bytes, size_t count);
 
-/* The two ways, for tests. hardware: false if the processor cannot. */
-uint32_t mt_crc32c_table(uint32_t crc, const void *bytes, size_t count);
-bool mt_crc32c_hardware(uint32_t *crc, const void *bytes, size_t count);
+enum mt_crc_kind { MT_CRC_BY_TABLE, MT_CRC_BY_INSTRUCTION, MT_CRC_BY_FOLDING };
+
+/* One way, for tests. False: the processor cannot. */
+bool mt_crc32c_by(enum mt_crc_kind kind, uint32_t *crc, const void *bytes,
+                  size_t count);
 
 #endif
