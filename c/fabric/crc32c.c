@@ -203,8 +203,9 @@ MT_CRC_FOLD_TARGET static uint32_t mt_crc_folding(uint32_t crc, const void *byte
     for (int i = 0; i < MT_CRC_REGISTERS; i++) {
         r[i] = _mm512_loadu_si512(at + 64 * i);
     }
-    r[0] = _mm512_xor_si512(
-        r[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc)));
+    __m512i start = _mm512_inserti32x4(_mm512_setzero_si512(),
+                                       _mm_cvtsi32_si128((int)~crc), 0);
+    r[0] = _mm512_xor_si512(r[0], start);
     at += MT_CRC_FOLD;
     count -= MT_CRC_FOLD;
     for (; count >= MT_CRC_FOLD; count -= MT_CRC_FOLD, at += MT_CRC_FOLD) {

@@ -75,13 +75,16 @@ static void mt_job_clean(char *text)
     }
 }
 
-/* The port that a proxy of Hydra has as an argument. False: it is none. */
+/* The name of a job from the port that a proxy of Hydra has as an argument, or from the
+ * proxy itself. False: it is none. */
 static bool mt_job_proxy(unsigned pid, char *text, size_t size)
 {
     char path[64], arguments[4096];
     snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
     ssize_t n = mt_file_text(path, arguments, sizeof(arguments));
     const char *end = arguments + (n > 0 ? n : 0);
+    const char *slash = strrchr(arguments, '/');
+    const char *name = slash != NULL ? slash + 1 : arguments;
     for (const char *a = arguments; a < end; a += strlen(a) + 1) {
         const char *value = a + strlen(a) + 1;
         if (strcmp(a, "--control-port") == 0 && value < end) {
@@ -89,7 +92,8 @@ static bool mt_job_proxy(unsigned pid, char *text, size_t size)
             return true;
         }
     }
-    return false;
+    snprintf(text, size, "hydra-%u-%llu", pid, mt_start_of(pid));
+    return strncmp(name, "hydra_", 6) == 0;
 }
 
 /* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
@@ -99,7 +103,7 @@ static void mt_job_hydra(char *text, size_t size)
 {
     enum { PARENT = 4, DEPTH = 32 };
     unsigned parent = (unsigned)getppid(), ancestor = parent;
-    for (int i = 0; i < DEPTH && ancestor > 1; i++) {
+    for (int i = 0; i < DEPTH && ancestor > 0; i++) {
         if (mt_job_proxy(ancestor, text, size)) {
             return;
         }

@@ -18,6 +18,15 @@ static void mt_ring_touch(char *place, uint64_t bytes)
     }
 }
 
+/* Where this process itself stores words to; NULL: it cannot, or they would not be
+ * aligned there. */
+static void *mt_ring_pointer(const struct mt_fabric_qp *qp, uint64_t address,
+                             uint32_t rkey, uint64_t bytes)
+{
+    void *pointer = mt_fabric_remote_pointer(qp, address, rkey, bytes);
+    return (uintptr_t)pointer % sizeof(uint64_t) == 0 ? pointer : NULL;
+}
+
 /* ---- writing ---- */
 
 enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
@@ -29,11 +38,7 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
     }
-    bool aligned = remote_address % sizeof(uint64_t) == 0; /* flags are */
-    char *ring =
-        rests || !aligned
-            ? NULL
-            : mt_fabric_remote_pointer(qp, remote_address, rkey, bytes);
+    char *ring = rests ? NULL : mt_ring_pointer(qp, remote_address, rkey, bytes);
     *w = (struct mt_path_ring_writer){.qp = qp,
                                       .bytes = bytes,
                                       .remote_address = remote_address,
@@ -297,10 +302,7 @@ void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
 {
     r->word_address = address;
     r->word_rkey = rkey;
-    r->word = address % sizeof(*r->word) == 0
-                  ? mt_fabric_remote_pointer(r->qp, address, rkey,
-                                             sizeof(*r->word))
-                  : NULL;
+    r->word = mt_ring_pointer(r->qp, address, rkey, sizeof(*r->word));
 }
 
 enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
