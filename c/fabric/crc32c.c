@@ -221,7 +221,7 @@ MT_CRC_FOLD_TARGET static uint32_t mt_crc_folding(uint32_t crc, const void *byte
         _mm512_storeu_si512(last + 64 * i, r[i]);
     }
     /* else all SSE instructions of the program take longer from here on: one computed
-     * at half its speed; the compiler does not do it for a target of a function */
+     * at half its speed, for gcc 12 had left this out */
     _mm256_zeroupper();
     crc = mt_crc_instruction(UINT32_MAX, last, sizeof(last)); /* from 0 */
     return mt_crc_instruction(crc, at, count);

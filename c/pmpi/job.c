@@ -92,8 +92,11 @@ static bool mt_job_proxy(unsigned pid, char *text, size_t size)
             return true;
         }
     }
+    if (strncmp(name, "hydra_", 6) != 0) {
+        return false;
+    }
     snprintf(text, size, "hydra-%u-%llu", pid, mt_start_of(pid));
-    return strncmp(name, "hydra_", 6) == 0;
+    return true;
 }
 
 /* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
