@@ -57,6 +57,7 @@ var programs = []program{
 	{source: "errors.c", ranks: []int{2}, native: map[string]string{
 		"openmpi": "Open MPI 4.1 ends with a segmentation fault in MPI_Waitall of a truncated message",
 	}},
+	{source: "thrown.c", ranks: []int{2}, native: noCalls, policies: []string{"auto", "device=iwarp:lo"}},
 	{source: "comms.c", ranks: []int{1, 2, 4}},
 	{source: "threads.c", ranks: []int{2}},
 	{source: "null.c", ranks: []int{2}},
