@@ -265,6 +265,74 @@ static void run_posted(void *argument)
     fix_close();
 }
 
+static struct mt_engine_counts counted(void)
+{
+    struct mt_engine_counts counts;
+    mt_engine_count(fix.engine, &counts);
+    return counts;
+}
+
+/* The thread sleeps until the other, for whom turn is, has sent n messages that nobody
+ * waits for. Returns how many events it took. */
+static uint64_t events_of(uint32_t *turn, uint64_t n)
+{
+    until_asleep();
+    struct mt_engine_counts before = counted();
+    __atomic_add_fetch(turn, 1, __ATOMIC_RELEASE);
+    while (counted().unexpected_messages < before.unexpected_messages + n) {
+        usleep(300);
+        if (fix_now_ms() > fix.until_ms) {
+            FAIL("a thread that listens does not find messages");
+        }
+    }
+    return counted().thread_events - before.thread_events;
+}
+
+/* A message that asks for an answer makes an event for the thread of the other, and one
+ * that asks for none does not. */
+static void run_solicited(void *argument)
+{
+    enum { N = 3, SILENT = 3 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine_request r;
+    struct mt_buffer nothing = flat(NULL, 0);
+    uint32_t *turn = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    int silent = 0, asked = 0;
+    fix_open(&o);
+    bool events = fix.engine->channel != NULL;
+    struct mt_engine_context *c = fix_context(7);
+    fix_barrier();
+    for (uint32_t i = 0; i < 2 * N && events; i++) {
+        bool asks = i >= N; /* an answer leaves the thread armed for all */
+        uint32_t n = asks ? 1 : SILENT;
+        if (fix.rank == 1) {
+            uint64_t took = events_of(turn, n);
+            silent += !asks && took == 0;
+            asked += asks && took > 0;
+        }
+        while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) <= i) {
+            fix_turn("the thread of the other to sleep");
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            if (fix.rank == 1) {
+                start_receive(c, &r, 0, 0, NULL, 0);
+            } else {
+                EQ(mt_engine_send(c, &r, 1, 0,
+                                  asks ? MT_ENGINE_SYNCHRONOUS
+                                       : MT_ENGINE_STANDARD,
+                                  &nothing),
+                   MT_OK);
+            }
+            finish(&r);
+        }
+    }
+    /* it may look by itself just when the message comes */
+    CHECK(fix.rank == 0 || !events || (silent == N && asked > N / 2));
+    fix_barrier();
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 /* One process sends less than usual, and is elsewhere: what it held back for the rest
  * leaves all the same. */
 static void run_held(void *argument)
@@ -369,6 +437,7 @@ int main(void)
         }
         right = fix_run(what, 2, run_watched, &o) && right;
         right = fix_run(what, 2, run_posted, &o) && right;
+        right = fix_run(what, 2, run_solicited, &o) && right;
     }
     for (uint32_t i = 0; i < 4; i++) {
         struct mt_engine_options o = {.device = devices[i % 2],
