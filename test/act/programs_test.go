@@ -227,6 +227,23 @@ func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []str
 	}
 }
 
+// TestWrapped: ranks that a script starts, and not the launcher, act as one world.
+func TestWrapped(t *testing.T) {
+	for _, m := range mpijob.All {
+		t.Run(m.Name, func(t *testing.T) {
+			mpijob.Need(t, m.Missing())
+			dir, output := t.TempDir(), t.TempDir()
+			job := mpijob.Job{MPI: m, Ranks: 2, Preload: helpersOf(t, m),
+				Argv:   []string{"sh", "-c", `sh -c "$0; exit \$?"; exit $?`, compile(t, m, dir, "order.c")},
+				Before: []string{tool(t), "run", "--act=auto", "--output", output, "--"}}
+			if got := runProgram(t, job.Command(), dir); !slices.Equal(got, []string{"0: right", "1: right"}) {
+				t.Errorf("behind a script it said\n%s", strings.Join(got, "\n"))
+			}
+			ledgers(t, output, 2)
+		})
+	}
+}
+
 // counted is the sum of a count over the ranks of a job.
 func counted(t *testing.T, output, name string, ranks int) uint64 {
 	t.Helper()
