@@ -217,6 +217,7 @@ struct mt_engine {
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
+    bool rings_owe; /* a writer of one may be told of room */
     struct mt_engine_ring *holding; /* both are read without the lock */
     uint32_t looks;                 /* of mt_engine_look */
     uint64_t hold_gap_ns;           /* between messages of a run, and that one is
@@ -566,6 +567,9 @@ MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
     }
     return moved;
 }
+
+/* Tells the writers of rings that room was made, behind a turn that moved nothing. */
+void mt_rings_tell(struct mt_engine *engine);
 
 /* A receive that only has to tell that it has got its message. */
 MT_INLINE bool mt_leave_thanks(const struct mt_engine_request *request)

@@ -290,7 +290,11 @@ static bool mt_queues_poll(struct mt_engine *engine)
 bool mt_engine_round(struct mt_engine *engine)
 {
     bool moved = mt_queues_poll(engine); /* which may be what fills rings */
-    return mt_rings_poll(engine) || moved;
+    moved = mt_rings_poll(engine) || moved;
+    if (!moved && mt_unlikely(engine->rings_owe)) {
+        mt_rings_tell(engine);
+    }
+    return moved;
 }
 
 /* A round of whoever waits or looks. spins: see mt_engine_spin. */
@@ -313,6 +317,9 @@ static bool mt_turn(struct mt_engine *engine, bool spins)
         /* whoever waited for what was there waits no longer */
         if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
             moved = mt_queues_poll(engine) || moved;
+        }
+        if (!moved && mt_unlikely(engine->rings_owe)) {
+            mt_rings_tell(engine);
         }
     }
     if (moved && mt_unlikely(mt_eager_waited(engine))) {

@@ -154,7 +154,7 @@ bool mt_ring_busy(struct mt_engine_peer *peer)
     }
     if (!peer->ended && ring->in.memory != NULL &&
         mt_path_ring_owing(&ring->in)) {
-        mt_path_ring_tell(&ring->in);
+        mt_path_ring_tell(&ring->in, 0);
     }
     return mt_path_ring_writing(&ring->out) || ring->in.telling;
 }
@@ -173,6 +173,28 @@ bool mt_ring_release(struct mt_engine_peer *peer)
         mt_peer_busy(peer);
     }
     return status == MT_OK;
+}
+
+/* The peer is told how much of its messages was read with the next one to it, which
+ * follows at once; that of a ring which is not shared. */
+static void mt_ring_tell_with(struct mt_engine_ring *ring)
+{
+    if (ring->in.memory != NULL && mt_unlikely(mt_path_ring_owing(&ring->in)) &&
+        mt_path_ring_tell(&ring->in, MT_FABRIC_MORE) == MT_OK &&
+        ring->in.telling) {
+        mt_peer_busy(ring->peer);
+    }
+}
+
+void mt_rings_tell(struct mt_engine *engine)
+{
+    engine->rings_owe = false;
+    for (uint32_t i = 0; i < engine->ring_count; i++) {
+        struct mt_engine_ring *ring = engine->rings[i];
+        if (mt_path_ring_owing(&ring->in)) {
+            mt_peer_busy(ring->peer); /* which tells it */
+        }
+    }
 }
 
 /* ---- messages ---- */
@@ -203,6 +225,9 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
     } else {
         mt_eager_copy(r, at + header);
         holds = mt_hold_wants(ring, header + payload);
+        if (!holds) {
+            mt_ring_tell_with(ring);
+        }
         status = mt_path_ring_commit(&ring->out, header + payload, NULL, holds);
     }
     if (status == MT_OK && mt_unlikely(straight)) {
@@ -225,6 +250,7 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
 bool mt_ring_take(struct mt_engine_ring *ring)
 {
     struct mt_engine_peer *peer = ring->peer;
+    struct mt_engine *engine = peer->engine;
     bool moved = false;
     for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended; n++) {
         const void *at;
@@ -245,9 +271,11 @@ bool mt_ring_take(struct mt_engine_ring *ring)
     }
     if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {
         if (ring->in.word != NULL) {
-            mt_path_ring_tell(&ring->in);
-        } else {
+            mt_path_ring_tell(&ring->in, 0);
+        } else if (mt_path_ring_late(&ring->in)) {
             mt_peer_busy(peer); /* which tells it, behind what was taken */
+        } else {
+            engine->rings_owe = true; /* until the next message, or idle turn */
         }
     }
     return moved;

@@ -17,6 +17,22 @@ static void flags_note(struct flags *f, uint32_t written)
     }
 }
 
+/* What the writer is to be told, in order; each by a WRITE of its own. */
+struct words {
+    uint64_t heads[2000];
+    uint32_t count, came;
+};
+
+/* A WRITE of the reader's may have been carried out. */
+static void words_come(struct words *words, const struct mt_path_ring_writer *w)
+{
+    uint64_t word = *(const uint64_t *)w->memory->address;
+    if (word != (words->came > 0 ? words->heads[words->came - 1] : 0)) {
+        CHECK(words->came < words->count && word == words->heads[words->came]);
+        words->came++;
+    }
+}
+
 /* The twin knows what was written, in order. shared: by storing into the ring. */
 static void ring_test(bool shared)
 {
@@ -29,7 +45,10 @@ static void ring_test(bool shared)
     static bool straight[MESSAGES];
     uint32_t written = 0, read = 0, stalls = 0, silent = 0, held = 0;
     static struct flags flags;
+    static struct words words;
+    uint32_t completed = 0, late = 0;
     flags = (struct flags){.count = 0};
+    words = (struct words){.count = 0};
     toy_pair(pair);
     CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
     CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
@@ -82,6 +101,7 @@ static void ring_test(bool shared)
             flags_note(&flags, written);
         }
         toy_step(&pair[toy_random(2)]);
+        words_come(&words, &w);
         while (toy_poll(&pair[0], &c)) {
             CHECK(!shared && mt_path_kind(c.id) == MT_PATH_RING);
             /* of those that went straight each completes, of others some, for
@@ -100,7 +120,8 @@ static void ring_test(bool shared)
         }
         while (toy_poll(&pair[1], &c)) {
             CHECK(mt_path_kind(c.id) == MT_PATH_RING_TOLD);
-            CHECK(mt_path_ring_told(&r, &c) == MT_OK);
+            CHECK(mt_path_ring_told(&r, &c) == MT_OK && !r.telling);
+            completed++;
         }
         if (toy_random(3) == 0 &&
             mt_path_ring_peek(&r, &message, &bytes) == MT_OK) {
@@ -118,13 +139,21 @@ static void ring_test(bool shared)
             CHECK(r.word == w.memory->address);
             r.word = shared ? r.word : NULL; /* as on another node */
         }
+        CHECK(mt_path_ring_owing(&r) || !mt_path_ring_late(&r));
+        late += mt_path_ring_late(&r);
         if (mt_path_ring_owing(&r) && toy_random(3) == 0) {
-            enum mt_status status = mt_path_ring_tell(&r);
+            enum mt_status status = mt_path_ring_tell(
+                &r, toy_random(2) == 0 ? MT_FABRIC_MORE : 0);
             CHECK(status == MT_OK || (status == MT_EAGAIN && !shared));
             CHECK(!shared || (r.told == r.head && !r.telling));
+            if (status == MT_OK) {
+                words.heads[words.count++] = r.head;
+            }
         }
     }
     CHECK(stalls > 0 && (shared || held > 0) && w.tail == r.head);
+    CHECK(late > 0 && words.count >= MT_PATH_RING_WORDS);
+    CHECK(completed == (shared ? 0 : words.count / MT_PATH_RING_WORDS));
     if (!shared) {
         CHECK(flags.told > flags.count - MT_PATH_RING_COMPLETES);
         CHECK(flags.count < MESSAGES);

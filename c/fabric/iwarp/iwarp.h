@@ -35,7 +35,9 @@ enum {
     MT_IWARP_FRAMES = 8,        /* of one sendmsg */
     MT_IWARP_BATCH = 4 * 65536, /* its bytes, about */
     MT_IWARP_FRAME_PIECES = MT_SOFT_PIECES + 2,
-    MT_IWARP_INPUT = 16 << 10,
+    /* read from a socket at once: 32 KiB with all that goes along, for a second read
+     * waits until whoever delivers has given the lock of the socket back */
+    MT_IWARP_INPUT = 36 << 10,
     /* what is missing of a frame goes straight to its place from here on */
     MT_IWARP_DIRECT = 4096,
     /* of an answer to a READ, who sleeps is woken by so many bytes at the latest */

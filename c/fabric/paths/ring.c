@@ -305,7 +305,7 @@ void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
     r->word = mt_ring_pointer(r->qp, address, rkey, sizeof(*r->word));
 }
 
-enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
+enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r, uint32_t flags)
 {
     if (r->word != NULL) { /* pairs with mt_has_room */
         __atomic_store_n(r->word, r->head, __ATOMIC_RELEASE);
@@ -315,13 +315,15 @@ enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
     if (r->telling) {
         return MT_EAGAIN;
     }
-    uint64_t *word = (uint64_t *)(r->ring + r->bytes);
+    bool completes = r->words + 1 == MT_PATH_RING_WORDS;
+    uint64_t *word = (uint64_t *)(r->ring + r->bytes) + r->words;
     struct mt_fabric_piece piece = {.address = word,
                                     .bytes = sizeof(*word),
                                     .lkey = r->memory->lkey};
     struct mt_fabric_send work = {.id = mt_path_id(MT_PATH_RING_TOLD, 0),
                                   .opcode = MT_FABRIC_WRITE,
-                                  .flags = MT_FABRIC_SIGNALED,
+                                  .flags = flags |
+                                           (completes ? MT_FABRIC_SIGNALED : 0),
                                   .piece_count = 1,
                                   .pieces = &piece,
                                   .remote_address = r->word_address,
@@ -329,7 +331,8 @@ enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r)
     *word = r->head;
     enum mt_status status = mt_fabric_post_send(r->qp, &work);
     if (status == MT_OK) {
-        r->telling = true;
+        r->telling = completes;
+        r->words = completes ? 0 : r->words + 1;
         r->told = r->head;
     }
     return status;

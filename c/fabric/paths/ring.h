@@ -7,7 +7,9 @@
  * taken and no completion is made at the reader. Who reads a message zeroes the
  * first word of each of its lines, so that what lies ahead of the writer is never
  * taken for a flag, and then gives the room back: by a WRITE of how much it has
- * read in all into a word of the writer's, for a quarter of the ring at once.
+ * read in all into a word of the writer's: for a quarter of the ring where that leaves
+ * with a message the other way, or there is nothing else to do, and for half of it in any
+ * case.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
@@ -26,6 +28,7 @@ enum {
     MT_PATH_RING_LINE = 64,
     MT_PATH_RING_FLAG = 8,
     MT_PATH_RING_COMPLETES = 16, /* of so many flags one completes, for all */
+    MT_PATH_RING_WORDS = MT_PATH_RING_LINE / 8, /* and of so many words */
     MT_PATH_RING_LEAST = 4096,
     MT_PATH_RING_MOST = 64 << 20,
 };
@@ -115,8 +118,8 @@ MT_INLINE bool mt_path_ring_writing(const struct mt_path_ring_writer *w)
 
 struct mt_path_ring_reader {
     struct mt_fabric_qp *qp;
-    struct mt_fabric_mr *memory; /* the ring, and a line behind it with the word
-                                  * to be written back */
+    struct mt_fabric_mr *memory; /* the ring, and a line behind it with words to be
+                                  * written back, each until all have been */
     uint64_t bytes;
     uint64_t word_address; /* at the writer; 0: it has not said yet */
     uint32_t word_rkey;
@@ -124,8 +127,9 @@ struct mt_path_ring_reader {
     char *ring;
     uint64_t head; /* bytes read so far */
     uint64_t at;   /* the same in the ring */
-    uint64_t told; /* that the writer knows of, or will */
-    bool telling;  /* the WRITE of it has not completed */
+    uint64_t told;  /* that the writer knows of, or will */
+    uint32_t words; /* since the last one that completes */
+    bool telling;   /* that one's WRITE has not completed */
 };
 
 enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
@@ -156,14 +160,26 @@ void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes);
 void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
                        uint32_t rkey);
 
-/* Whether the writer should be told of room. */
-MT_INLINE bool mt_path_ring_owing(const struct mt_path_ring_reader *r)
+/* Whether a part of the ring, one in so many, was read that the writer does not know
+ * of, and can be told. */
+MT_INLINE bool mt_path_ring_owes(const struct mt_path_ring_reader *r,
+                                 uint64_t parts)
 {
-    return r->head - r->told >= r->bytes / 4 && r->word_address != 0 &&
+    return r->head - r->told >= r->bytes / parts && r->word_address != 0 &&
            !r->telling;
 }
-/* Tells it. MT_EAGAIN: not now. */
-enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r);
+/* Whether it is time to tell it where that leaves with something else, .. */
+MT_INLINE bool mt_path_ring_owing(const struct mt_path_ring_reader *r)
+{
+    return mt_path_ring_owes(r, 4);
+}
+/* .. and whether to do so at once, for it may run out of room. */
+MT_INLINE bool mt_path_ring_late(const struct mt_path_ring_reader *r)
+{
+    return mt_path_ring_owes(r, 2);
+}
+/* Tells it. flags: MT_FABRIC_MORE or 0. MT_EAGAIN: not now. */
+enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r, uint32_t flags);
 /* A completion of kind MT_PATH_RING_TOLD. */
 MT_INLINE enum mt_status mt_path_ring_told(struct mt_path_ring_reader *r,
                                            const struct mt_fabric_completion *c)
