@@ -217,7 +217,7 @@ struct mt_engine {
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
-    bool rings_owe; /* a writer of one may be told of room */
+    bool rings_owe; /* of one a quarter was read, which its writer was not told */
     struct mt_engine_ring *holding; /* both are read without the lock */
     uint32_t looks;                 /* of mt_engine_look */
     uint64_t hold_gap_ns;           /* between messages of a run, and that one is

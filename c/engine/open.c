@@ -137,6 +137,7 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
     struct mt_rail *rail = &engine->rails.rails[0];
     engine->o.fabric.say = engine->o.say;
     engine->o.fabric.user = engine->o.user;
+    engine->o.fabric.no_crc = true; /* as MPI libraries have it over TCP */
     enum mt_status status = mt_fabric_open(engine->o.device,
                                            &engine->o.fabric, &engine->device);
     if (status != MT_OK) {

@@ -175,14 +175,12 @@ bool mt_ring_release(struct mt_engine_peer *peer)
     return status == MT_OK;
 }
 
-/* The peer is told how much of its messages was read with the next one to it, which
- * follows at once; that of a ring which is not shared. */
-static void mt_ring_tell_with(struct mt_engine_ring *ring)
+/* Tells the peer how much of its messages was read, in its own time or, with
+ * MT_FABRIC_MORE, together with a message that follows at once. */
+static void mt_ring_tell_room(struct mt_engine_ring *ring, uint32_t flags)
 {
-    if (ring->in.memory != NULL && mt_unlikely(mt_path_ring_owing(&ring->in)) &&
-        mt_path_ring_tell(&ring->in, MT_FABRIC_MORE) == MT_OK &&
-        ring->in.telling) {
-        mt_peer_busy(ring->peer);
+    if (mt_path_ring_tell(&ring->in, flags) != MT_OK || ring->in.telling) {
+        mt_peer_busy(ring->peer); /* until it could be told, or it has completed */
     }
 }
 
@@ -191,8 +189,8 @@ void mt_rings_tell(struct mt_engine *engine)
     engine->rings_owe = false;
     for (uint32_t i = 0; i < engine->ring_count; i++) {
         struct mt_engine_ring *ring = engine->rings[i];
-        if (mt_path_ring_owing(&ring->in)) {
-            mt_peer_busy(ring->peer); /* which tells it */
+        if (!ring->peer->ended && mt_path_ring_owing(&ring->in)) {
+            mt_ring_tell_room(ring, 0);
         }
     }
 }
@@ -225,8 +223,9 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
     } else {
         mt_eager_copy(r, at + header);
         holds = mt_hold_wants(ring, header + payload);
-        if (!holds) {
-            mt_ring_tell_with(ring);
+        if (!holds && ring->in.memory != NULL &&
+            mt_unlikely(mt_path_ring_owing(&ring->in))) {
+            mt_ring_tell_room(ring, MT_FABRIC_MORE);
         }
         status = mt_path_ring_commit(&ring->out, header + payload, NULL, holds);
     }
@@ -270,10 +269,8 @@ bool mt_ring_take(struct mt_engine_ring *ring)
         moved = true;
     }
     if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {
-        if (ring->in.word != NULL) {
-            mt_path_ring_tell(&ring->in, 0);
-        } else if (mt_path_ring_late(&ring->in)) {
-            mt_peer_busy(peer); /* which tells it, behind what was taken */
+        if (ring->in.word != NULL || mt_path_ring_late(&ring->in)) {
+            mt_ring_tell_room(ring, 0);
         } else {
             engine->rings_owe = true; /* until the next message, or idle turn */
         }

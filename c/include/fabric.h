@@ -126,6 +126,9 @@ struct mt_fabric_options {
     enum mt_fabric_engine engine;
     int engine_cpu; /* where its thread runs, -1: anywhere */
     bool threads;   /* several threads of the caller use the context */
+    /* iwarp, RC: without the CRC of MPA where the peer wants none either; what is left
+     * is TCP's checksum. Datagrams keep theirs. */
+    bool no_crc;
     /* File of a fault script (c/fabric/fault/), NULL: none. */
     const char *faults;
     /* What went wrong, once, by whoever decided it; NULL: not told. */

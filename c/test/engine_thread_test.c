@@ -379,6 +379,80 @@ static void run_held(void *argument)
     fix_close();
 }
 
+/* The other has sent many messages by a ring. Returns how much of it their receiver has
+ * not told. */
+static uint64_t take_many(struct mt_engine_context *c, uint32_t turn, int n)
+{
+    static char in[EAGER];
+    struct mt_engine_request r;
+    sleep_through(turn);
+    for (int i = 0; i < n; i++) {
+        start_receive(c, &r, 0, 0, in, sizeof(in));
+        finish(&r);
+    }
+    const struct mt_path_ring_reader *ring = &fix.engine->peers[0].ring->in;
+    return ring->head - ring->told;
+}
+
+/* Who reads a ring tells its writer of a quarter with the next message the other way,
+ * or in a turn that finds nothing; also where no thread looks after it. */
+static void run_told(void *argument)
+{
+    enum { N = 20, RING = 65536, TURNS = 40, QUARTER = RING / 4 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char out[EAGER], in[EAGER];
+    struct mt_engine_request r, s;
+    uint32_t *sent = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    int owed[2] = {0, 0}, other = 1 - (int)fix.rank;
+    o.thread = false;
+    o.ring_bytes = RING;
+    fix_open(&o);
+    fix.engine->hold_gap_ns = 0; /* a message leaves when it is sent */
+    struct mt_engine_context *c = fix_context(7);
+    for (int i = 0; i < 100; i++) { /* until there are rings */
+        start_receive(c, &r, other, 0, in, sizeof(in));
+        start_send(c, &s, other, 0, out, sizeof(out));
+        finish(&s);
+        finish(&r);
+    }
+    struct mt_engine_ring *ring = fix.engine->peers[other].ring;
+    CHECK(ring != NULL && ring->in.memory != NULL && ring->out.memory != NULL);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        const bool idle = turn % 2 == 1;
+        fix_barrier();
+        for (int i = 0; i < N && fix.rank == 0; i++) {
+            start_send(c, &s, 1, 0, out, sizeof(out));
+            finish(&s);
+        }
+        if (fix.rank == 1) {
+            bool owes = take_many(c, turn, N) >= QUARTER;
+            if (!idle) {
+                start_send(c, &s, 0, 0, NULL, 0);
+            }
+            while (idle && mt_engine_progress(fix.engine)) {
+            }
+            owed[idle] += owes && ring->in.told == ring->in.head;
+            CHECK(ring->in.head - ring->in.told < QUARTER || ring->in.telling);
+            if (idle) {
+                start_send(c, &s, 0, 0, NULL, 0);
+            }
+            finish(&s);
+        } else {
+            __atomic_store_n(sent, turn + 1, __ATOMIC_RELEASE);
+            start_receive(c, &r, 1, 0, NULL, 0);
+            finish(&r);
+            while (ring->out.tail - *(uint64_t *)ring->out.memory->address >=
+                   QUARTER) {
+                fix_turn("the other to tell what it has read");
+            }
+        }
+    }
+    CHECK(fix.rank == 0 || ring->in.word != NULL || (owed[0] > 0 && owed[1] > 0));
+    fix_barrier();
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 static uint32_t watched;
 
 static void watch(void *user, const struct mt_engine *engine)
@@ -435,6 +509,7 @@ int main(void)
         if (!stores) { /* into the ring, where nothing is held back */
             right = fix_run(what, 2, run_held, &o) && right;
         }
+        right = fix_run(what, 2, run_told, &o) && right;
         right = fix_run(what, 2, run_watched, &o) && right;
         right = fix_run(what, 2, run_posted, &o) && right;
         right = fix_run(what, 2, run_solicited, &o) && right;

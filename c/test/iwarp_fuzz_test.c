@@ -1,6 +1,7 @@
 /* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* Bytes of a hostile peer: LLVMFuzzerTestOneInput takes any input, main feeds
- * it many that begin as right ones. The first byte chooses: frames in a
+ * it many that begin as right ones. The first byte chooses, beside whether there is a
+ * CRC in frames: frames in a
  * buffer of exactly their size, so that a sanitizer sees any read beyond it;
  * frames through a socket, in parts; datagrams through a socket, and where their
  * answers go; what a connection begins with, from either side. Nothing may crash,
@@ -18,7 +19,8 @@
 enum {
     ROOM = 1 << 16,
     GUARD = 4096,
-    MOST = 40000,
+    MOST = 100000,
+    LONGEST = 20000, /* a payload: more than half of MT_IWARP_INPUT */
     RECEIVES = 8,
     /* request or reply: RFC 5044, 7.1.1, and private data (stream.c) */
     START = MT_MPA_START + 48,
@@ -198,7 +200,7 @@ static void feed_stream(const uint8_t *data, size_t size)
 {
     size_t at = 0;
     while (at < size) {
-        size_t n = 1 + data[at] * 64u;
+        size_t n = 1 + data[at] * 160u; /* up to more than MT_IWARP_INPUT */
         n = n < size - at ? n : size - at;
         if (send(ends[1], data + at, n, MSG_NOSIGNAL) <= 0) {
             break;
@@ -282,8 +284,7 @@ static bool is_start(const uint8_t *data, size_t size, const char *key,
     uint8_t right[START];
     write_start(right, key, to);
     return size >= START && memcmp(data, right, 16) == 0 &&
-           (data[16] & (MT_MPA_MARKERS | MT_MPA_CRCS | MT_MPA_REJECT)) ==
-               MT_MPA_CRCS &&
+           (data[16] & (MT_MPA_MARKERS | MT_MPA_REJECT)) == 0 &&
            memcmp(data + 17, right + 17, START - 17) == 0;
 }
 
@@ -442,6 +443,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) {
         return 0;
     }
+    rc->no_crc = (data[0] & 0x40) != 0;
     switch (target_of(data[0])) {
     case STREAM:
         feed_stream(data + 1, size - 1);
@@ -475,7 +477,7 @@ static uint32_t draw(uint32_t limit)
 static uint32_t draw_bytes(void)
 {
     uint32_t kind = draw(16);
-    return kind == 0 ? draw(9000) : draw(kind < 4 ? 600 : 40);
+    return kind == 0 ? draw(LONGEST) : draw(kind < 4 ? 600 : 40);
 }
 
 static struct mt_iwarp_segment draw_segment(void)
@@ -596,7 +598,7 @@ static uint32_t draw_input(uint8_t *at, enum target target)
     case REPLY:
         return draw_start(at, target == REQUEST);
     default:
-        for (uint32_t frames = 1 + draw(4); frames > 0 && n < MOST - 10000;
+        for (uint32_t frames = 1 + draw(4); frames > 0 && n < MOST - LONGEST - 100;
              frames--) {
             n += draw_frame(at + n);
         }

@@ -162,10 +162,11 @@ struct host {
     struct mt_fabric_qp *qp;
 };
 
-static void host_open(struct host *h)
+static void host_open_with(struct host *h,
+                           const struct mt_fabric_options *options)
 {
     memset(h, 0, sizeof(*h));
-    CHECK_EQ(mt_fabric_open("iwarp:lo", NULL, &h->context), MT_OK);
+    CHECK_EQ(mt_fabric_open("iwarp:lo", options, &h->context), MT_OK);
     CHECK_EQ(mt_fabric_pd_create(h->context, &h->pd), MT_OK);
     CHECK_EQ(mt_fabric_cq_create(h->context, 64, NULL, &h->sends), MT_OK);
     CHECK_EQ(mt_fabric_cq_create(h->context, 64, NULL, &h->receives), MT_OK);
@@ -176,6 +177,8 @@ static void host_open(struct host *h)
                                    &h->mr),
              MT_OK);
 }
+
+static void host_open(struct host *h) { host_open_with(h, NULL); }
 
 static void host_qp(struct host *h, enum mt_fabric_transport transport,
                     uint32_t timeout_ms)
@@ -221,12 +224,15 @@ static void pump(struct host *a, struct host *b)
     mt_fabric_poll(b->sends, &none, 0);
 }
 
-/* Two hosts with a connection. */
-static void join(struct host *a, struct host *b)
+/* Two hosts with a connection, of which one wants a CRC, or both, or none. */
+static void join_with(struct host *a, bool a_no_crc, struct host *b,
+                      bool b_no_crc)
 {
+    struct mt_fabric_options o = {.engine_cpu = -1, .no_crc = a_no_crc};
     struct mt_fabric_address x, y;
-    host_open(a);
-    host_open(b);
+    host_open_with(a, &o);
+    o.no_crc = b_no_crc;
+    host_open_with(b, &o);
     host_qp(a, MT_FABRIC_RC, 0);
     host_qp(b, MT_FABRIC_RC, 0);
     CHECK_EQ(mt_fabric_qp_address(a->qp, &x), MT_OK);
@@ -243,6 +249,11 @@ static void join(struct host *a, struct host *b)
     }
     CHECK_EQ(inner(a)->link, MT_LINK_OPEN);
     CHECK_EQ(inner(b)->link, MT_LINK_OPEN);
+}
+
+static void join(struct host *a, struct host *b)
+{
+    join_with(a, false, b, false);
 }
 
 static struct mt_fabric_completion
@@ -502,6 +513,98 @@ static void test_wakes(void)
     host_close(&b);
 }
 
+/* ---- with and without a CRC ---- */
+
+/* There is none where neither side wants one; then a wrong one is no error. */
+static void test_no_crc(void)
+{
+    for (int k = 0; k < 4; k++) {
+        const bool none = k == 3;
+        struct mt_iwarp_segment s = {.last = true,
+                                     .opcode = MT_RDMAP_SEND,
+                                     .msn = 1,
+                                     .bytes = 8};
+        uint8_t ulpdu[64] = {0};
+        struct host a, b;
+        join_with(&a, (k & 1) != 0, &b, (k & 2) != 0);
+        CHECK_EQ(inner(&a)->no_crc, none);
+        CHECK_EQ(inner(&b)->no_crc, none);
+        post_receive(&b, 0, 100);
+        inject(&a, ulpdu, mt_segment_write(ulpdu, &s) + s.bytes, false);
+        struct mt_fabric_completion c = take(&b, b.receives, &a);
+        CHECK_EQ(c.status, none ? MT_OK : MT_EFLUSHED);
+        CHECK_EQ(c.bytes, none ? 8 : 0);
+        if (!none) {
+            await_error(&a, &b);
+        }
+        host_close(&a);
+        host_close(&b);
+    }
+}
+
+/* A program changes memory that is being sent, which it should not, in bytes that nobody
+ * looks at: while a part of it waits for room in the socket. The others arrive. */
+static void test_touched(void)
+{
+    enum { BYTES = 200000, TOUCHED = 64 };
+    static char from[BYTES], to[BYTES];
+    for (int k = 0; k < 4; k++) {
+        const bool read = k % 2 == 1, no_crc = k / 2 == 1;
+        struct mt_fabric_mr *source, *sink;
+        struct host a, b;
+        int room = 4096, touched = 0;
+        join_with(&a, no_crc, &b, no_crc);
+        /* b writes to a, or a reads from b */
+        CHECK(setsockopt(inner(&b)->fd, SOL_SOCKET, SO_SNDBUF, &room,
+                         sizeof(room)) == 0);
+        memset(to, 0, sizeof(to));
+        for (int i = 0; i < BYTES; i++) {
+            from[i] = (char)(i * 7 + i / 256);
+        }
+        CHECK_EQ(mt_fabric_mr_register(b.pd, from, BYTES,
+                                       MT_FABRIC_REMOTE_READ, &source),
+                 MT_OK);
+        CHECK_EQ(mt_fabric_mr_register(
+                     a.pd, to, BYTES,
+                     MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &sink),
+                 MT_OK);
+        struct mt_fabric_piece piece = {read ? to : from, BYTES,
+                                        read ? sink->lkey : source->lkey};
+        struct mt_fabric_send work = {
+            .opcode = read ? MT_FABRIC_READ : MT_FABRIC_WRITE,
+            .flags = MT_FABRIC_SIGNALED,
+            .piece_count = 1,
+            .pieces = &piece,
+            .remote_address = (uint64_t)(uintptr_t)(read ? from : to),
+            .rkey = read ? source->rkey : sink->rkey};
+        struct host *poster = read ? &a : &b;
+        CHECK_EQ(mt_fabric_post_send(poster->qp, &work), MT_OK);
+        struct mt_fabric_completion c = {.status = MT_ETIMEOUT};
+        uint64_t until = now_ms() + LIMIT_MS;
+        while (mt_fabric_poll(poster->sends, &c, 1) == 0 && now_ms() < until) {
+            pump(&a, &b);
+            touched += inner(&b)->waits;
+            for (int i = 0; i < BYTES; i += TOUCHED) {
+                from[i]++;
+            }
+        }
+        CHECK(touched > 0);
+        CHECK_EQ(c.status, MT_OK);
+        until = now_ms() + LIMIT_MS; /* of a WRITE the last bytes may be on their way */
+        while (to[BYTES - 1] != from[BYTES - 1] && now_ms() < until) {
+            pump(&a, &b);
+        }
+        for (int i = 0; i < BYTES; i++) {
+            CHECK(i % TOUCHED == 0 || to[i] == from[i]);
+        }
+        CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
+        CHECK_EQ(mt_fabric_mr_destroy(source), MT_OK);
+        CHECK_EQ(mt_fabric_mr_destroy(sink), MT_OK);
+        host_close(&a);
+        host_close(&b);
+    }
+}
+
 /* ---- strangers ---- */
 
 static int stranger(const struct host *h)
@@ -728,6 +831,8 @@ int main(void)
     test_truncated();
     test_early_answer();
     test_wakes();
+    test_no_crc();
+    test_touched();
     test_strangers();
     test_nobody();
     test_ud_error();

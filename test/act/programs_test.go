@@ -58,6 +58,7 @@ var programs = []program{
 		"openmpi": "Open MPI 4.1 ends with a segmentation fault in MPI_Waitall of a truncated message",
 	}},
 	{source: "thrown.c", ranks: []int{2}, native: noCalls, policies: []string{"auto", "device=iwarp:lo"}},
+	{source: "touched.c", ranks: []int{2}, policies: []string{"auto", "rndv=read,device=iwarp:lo", "rndv=write,device=iwarp:lo", receiverFirst, "eager=reuse,engine=thread,device=iwarp:lo", "device=shm,transport=ud-first,rc-peers=1"}},
 	{source: "comms.c", ranks: []int{1, 2, 4}},
 	{source: "threads.c", ranks: []int{2}},
 	{source: "null.c", ranks: []int{2}},

@@ -3,10 +3,10 @@
  * the stream with a Terminate message.
  *
  * A frame that is there whole is checked, then placed. The payload of a long
- * one goes from the socket straight to its place, which is checked before, and
- * its CRC is checked when all of it is there: bytes that fail the check may
- * have been stored, inside the memory that the header named, but nothing
- * completes and the stream ends. */
+ * one goes to its place as it comes, which is checked before, and its CRC, if there is
+ * one, when all of it is there: bytes that fail the check may have been stored, inside
+ * the memory that the header named, but nothing completes and the stream ends. The
+ * CRC is that of what came and not of that memory, which programs may change. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <sys/socket.h>
@@ -280,7 +280,7 @@ static void mt_take_frame(struct mt_iwarp_qp *qp, const uint8_t *at,
     struct mt_iwarp_segment s;
     struct mt_iwarp_place place;
     uint32_t checked = MT_MPA_LENGTH + ulpdu + mt_mpa_pad(ulpdu);
-    if (mt_crc32c(0, at, checked) != mt_get_crc(at + checked)) {
+    if (!qp->no_crc && mt_crc32c(0, at, checked) != mt_get_crc(at + checked)) {
         mt_broken(qp, MT_TERM_CRC, NULL);
         return;
     }
@@ -304,28 +304,32 @@ static void mt_take_frame(struct mt_iwarp_qp *qp, const uint8_t *at,
     }
 }
 
-/* Of the frame that goes straight to its place: count bytes of it came. Those
- * of the payload are there already, padding and CRC in the trailer. */
+/* Of the frame that goes straight to its place count bytes came. Returns how many of
+ * them are its. */
 static uint32_t mt_direct_came(struct mt_iwarp_qp *qp,
                                const struct mt_iwarp_place *place,
-                               uint32_t count)
+                               const uint8_t *from, uint32_t count)
 {
     struct mt_iwarp_in *in = &qp->in;
     uint32_t pad = mt_mpa_pad(in->segment.head + in->segment.bytes);
+    uint64_t skip = place->skip + in->placed;
     uint32_t n = in->segment.bytes - in->placed;
     n = n < count ? n : count;
-    struct iovec iov[MT_SOFT_PIECES];
-    uint32_t slices = mt_iwarp_slice(place->pieces, place->count,
-                                     place->skip + in->placed, n, iov);
-    in->crc = mt_iwarp_crc(in->crc, iov, slices);
+    if (qp->no_crc) {
+        mt_soft_scatter(place->pieces, place->count, skip, from, n);
+    } else {
+        in->crc = mt_iwarp_scatter(place->pieces, place->count, skip, from, n,
+                                   in->crc);
+    }
     in->placed += n;
     uint32_t t = pad + MT_MPA_CRC - in->trailed;
     t = t < count - n ? t : count - n;
+    memcpy(in->trailer + in->trailed, from + n, t);
     in->trailed += t;
     if (in->trailed == pad + MT_MPA_CRC) {
         in->direct = false;
-        if (mt_crc32c(in->crc, in->trailer, pad) !=
-            mt_get_crc(in->trailer + pad)) {
+        if (!qp->no_crc && mt_crc32c(in->crc, in->trailer, pad) !=
+                               mt_get_crc(in->trailer + pad)) {
             mt_broken(qp, MT_TERM_CRC, NULL);
         } else {
             mt_placed(qp, &in->segment);
@@ -354,14 +358,10 @@ static void mt_direct_begin(struct mt_iwarp_qp *qp, const uint8_t *at,
         return;
     }
     uint32_t head = MT_MPA_LENGTH + in->segment.head;
-    uint32_t n =
-        there - head < in->segment.bytes ? there - head : in->segment.bytes;
     in->crc = mt_crc32c(0, at, head);
     in->placed = in->trailed = 0;
     in->direct = true;
-    mt_soft_scatter(place.pieces, place.count, place.skip, at + head, n);
-    memcpy(in->trailer, at + head + n, there - head - n);
-    mt_direct_came(qp, &place, there - head);
+    mt_direct_came(qp, &place, at + head, there - head);
 }
 
 /* All frames of the buffer. */
@@ -404,6 +404,17 @@ void mt_iwarp_parse(struct mt_iwarp_qp *qp)
 
 /* ---- the socket ---- */
 
+/* What is missing of a frame that goes to its place; 0: there is none. */
+static uint32_t mt_frame_rest(const struct mt_iwarp_qp *qp)
+{
+    const struct mt_iwarp_in *in = &qp->in;
+    const struct mt_iwarp_segment *s = &in->segment;
+    return qp->link == MT_LINK_OPEN && in->direct
+               ? s->bytes - in->placed + mt_mpa_pad(s->head + s->bytes) +
+                     MT_MPA_CRC - in->trailed
+               : 0;
+}
+
 static ssize_t mt_read_buffer(struct mt_iwarp_qp *qp, bool *all)
 {
     struct mt_iwarp_in *in = &qp->in;
@@ -416,46 +427,40 @@ static ssize_t mt_read_buffer(struct mt_iwarp_qp *qp, bool *all)
     return n;
 }
 
-/* Into the place, the trailer, and the buffer for what follows. The place is
- * found anew each time: its memory may be gone. */
+/* What is missing of a frame that goes straight to its place, and some of what follows.
+ * The place is found anew each time: its memory may be gone. What needs a CRC comes by
+ * way of memory that nobody else changes. */
 static ssize_t mt_read_direct(struct mt_iwarp_qp *qp, bool *all)
 {
     struct mt_iwarp_in *in = &qp->in;
-    struct iovec iov[MT_IWARP_FRAME_PIECES];
+    uint8_t *arrived = mt_iwarp_context_of(qp)->arrived;
+    struct iovec iov[MT_SOFT_PIECES + 1];
     struct mt_iwarp_place place;
-    uint32_t left = in->segment.bytes - in->placed;
-    uint32_t trailer = mt_mpa_pad(in->segment.head + in->segment.bytes) +
-                       MT_MPA_CRC - in->trailed;
+    size_t room = mt_frame_rest(qp) + MT_IN_BEHIND;
+    uint32_t straight = qp->no_crc ? in->segment.bytes - in->placed : 0;
     enum mt_iwarp_term term = mt_place(qp, &in->segment, &place);
     if (term != MT_TERM_NONE) {
         mt_broken(qp, term, &in->segment);
         errno = EAGAIN;
         return -1;
     }
-    size_t room = left + trailer + MT_IN_BEHIND;
     uint32_t count = mt_iwarp_slice(place.pieces, place.count,
-                                    place.skip + in->placed, left, iov);
-    iov[count++] = (struct iovec){in->trailer + in->trailed, trailer};
-    iov[count++] = (struct iovec){in->data, MT_IN_BEHIND};
+                                    place.skip + in->placed, straight, iov);
+    iov[count++] = (struct iovec){arrived, room - straight};
     struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
     ssize_t n = recvmsg(qp->fd, &message, MSG_DONTWAIT);
     if (n > 0) {
+        uint32_t came = (uint32_t)n;
+        *all = came == room;
+        straight = straight < came ? straight : came;
+        in->placed += straight;
+        came -= straight;
+        uint32_t its = mt_direct_came(qp, &place, arrived, came);
         in->head = 0;
-        in->tail = (uint32_t)n - mt_direct_came(qp, &place, (uint32_t)n);
-        *all = (size_t)n == room;
+        in->tail = came - its;
+        memcpy(in->data, arrived + its, in->tail);
     }
     return n;
-}
-
-/* What is missing of a frame that goes to its place; 0: there is none. */
-static uint32_t mt_frame_rest(const struct mt_iwarp_qp *qp)
-{
-    const struct mt_iwarp_in *in = &qp->in;
-    const struct mt_iwarp_segment *s = &in->segment;
-    return qp->link == MT_LINK_OPEN && in->direct
-               ? s->bytes - in->placed + mt_mpa_pad(s->head + s->bytes) +
-                     MT_MPA_CRC - in->trailed
-               : 0;
 }
 
 /* Bytes that come for certain, and ask for nothing before the last of them: of the

@@ -232,6 +232,7 @@ static void mt_iwarp_close(struct mt_fabric_context *base)
                       (unsigned long long)context->lost);
     }
     free(context->regions);
+    free(context->arrived);
     free(context);
 }
 
@@ -263,8 +264,10 @@ static enum mt_status mt_context_start(struct mt_iwarp_context *context,
                                        const struct mt_fabric_options *options)
 {
     context->regions = calloc(MT_IWARP_REGIONS, sizeof(*context->regions));
+    context->arrived = malloc(MT_IWARP_ARRIVED);
     context->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (context->regions == NULL || context->epoll < 0) {
+    if (context->regions == NULL || context->arrived == NULL ||
+        context->epoll < 0) {
         return MT_ENOMEM;
     }
     enum mt_status status = mt_find_self(context, device);
@@ -290,6 +293,7 @@ static enum mt_status mt_iwarp_open(const struct mt_fabric_device *device,
     context->listener = context->notices = context->epoll = -1;
     context->notices_watch.kind = MT_WATCH_NOTICES;
     context->listener_watch.kind = MT_WATCH_LISTENER;
+    context->no_crc = options->no_crc;
     context->soft.base.ops = &mt_iwarp_ops;
     context->soft.progress = mt_iwarp_progress;
     context->soft.push = mt_iwarp_push;

@@ -38,6 +38,8 @@ enum {
     /* read from a socket at once: 32 KiB with all that goes along, for a second read
      * waits until whoever delivers has given the lock of the socket back */
     MT_IWARP_INPUT = 36 << 10,
+    /* what is left of a frame, and what comes behind it */
+    MT_IWARP_ARRIVED = 72 << 10,
     /* what is missing of a frame goes straight to its place from here on */
     MT_IWARP_DIRECT = 4096,
     /* of an answer to a READ, who sleeps is woken by so many bytes at the latest */
@@ -87,6 +89,7 @@ struct mt_iwarp_region {
     uint32_t key; /* 0: free */
     uint32_t access;
     uint32_t turns; /* uses so far */
+    bool allocated; /* memory of the fabric's own */
 };
 
 struct mt_iwarp_ah {
@@ -197,6 +200,7 @@ struct mt_iwarp_qp {
     struct mt_iwarp_address remote;
     uint64_t deadline_ns; /* of connecting */
     uint32_t stalled_ms;  /* nothing acknowledged, as far as somebody looked */
+    bool no_crc; /* both sides want none: it is sent as 0 and not looked at */
     struct mt_iwarp_out *out;
     struct mt_iwarp_in in;
     uint32_t sent[MT_DDP_QUEUES], taken[MT_DDP_QUEUES]; /* MSNs */
@@ -208,7 +212,7 @@ struct mt_iwarp_qp {
     struct mt_iwarp_answer answers[MT_IWARP_READS];
     uint32_t answer_head, answer_tail;
     bool answer_next; /* an answer goes before the next work */
-    uint8_t *staging; /* a segment of an answer */
+    uint8_t *staging; /* a segment of memory that others may change */
     /* UD */
     uint16_t port;
     uint32_t batch, full; /* datagrams asked for at once; calls that got all */
@@ -223,8 +227,10 @@ struct mt_iwarp_context {
     int notices; /* of links, from the kernel; -1: none */
     struct mt_iwarp_watch notices_watch;
     bool link_up;
+    bool no_crc; /* RC is to go without */
     struct mt_iwarp_region *regions;
     uint32_t next_region;
+    uint8_t *arrived; /* MT_IWARP_ARRIVED: read from a socket, and taken at once */
     struct mt_iwarp_qp *live[MT_IWARP_QPS]; /* connected queue pairs */
     uint32_t live_count, turn;
     uint32_t connecting; /* of them, not open yet */
@@ -266,6 +272,10 @@ bool mt_iwarp_may(const struct mt_iwarp_context *context, uint32_t key,
 bool mt_iwarp_may_pieces(const struct mt_iwarp_context *context,
                          const struct mt_fabric_piece *pieces, uint32_t count,
                          uint32_t access);
+/* Whether all of it is memory of the fabric (mt_fabric_mr_allocate), which stays as it
+ * is while it is being sent. */
+bool mt_iwarp_keeps_still(const struct mt_iwarp_context *context,
+                          const struct mt_fabric_piece *pieces, uint32_t count);
 
 /* ---- the port (port.c) ---- */
 
@@ -283,6 +293,14 @@ void mt_iwarp_port_look(struct mt_iwarp_context *context);
 uint32_t mt_iwarp_slice(const struct mt_fabric_piece *pieces, uint32_t count,
                         uint64_t skip, uint64_t bytes, struct iovec *iov);
 uint32_t mt_iwarp_crc(uint32_t crc, const struct iovec *iov, uint32_t count);
+/* Copies bytes behind skip out of the pieces, or into them, and continues the CRC over
+ * what was not theirs: others may change the memory of the pieces meanwhile. */
+uint32_t mt_iwarp_gather(const struct mt_fabric_piece *pieces, uint32_t count,
+                         uint64_t skip, uint8_t *to, uint32_t bytes,
+                         uint32_t crc);
+uint32_t mt_iwarp_scatter(const struct mt_fabric_piece *pieces, uint32_t count,
+                          uint64_t skip, const uint8_t *from, uint32_t bytes,
+                          uint32_t crc);
 
 /* ---- connections (stream.c) ---- */
 
@@ -325,7 +343,7 @@ void mt_iwarp_fail_oldest(struct mt_iwarp_qp *qp, enum mt_status status);
 /* One frame of header and payload, complete, at a place of 64 + MT_IWARP_COPY
  * bytes: returns its size. */
 uint32_t mt_frame_short(uint8_t *at, const struct mt_iwarp_segment *s,
-                        const void *payload);
+                        const void *payload, bool no_crc);
 void mt_iwarp_out_reset(struct mt_iwarp_qp *qp);
 /* Sends what there is, as far as the socket takes it; true if something went.
  */

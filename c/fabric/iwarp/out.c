@@ -1,7 +1,12 @@
 /* out.c: what an RC queue pair sends: works and answers to the peer's READs as
- * DDP segments in MPA frames, several in one system call, payload gathered from
- * where it lies. Messages do not interleave (RFC 5041, 5.3): an answer goes
- * between two works, not into one. */
+ * DDP segments in MPA frames, several in one system call. Messages do not interleave
+ * (RFC 5041, 5.3): an answer goes between two works, not into one.
+ *
+ * Payload is gathered from where it lies. Only where a CRC goes along, memory that is
+ * not the fabric's is copied, and the CRC is that of the copy: it may be changed while
+ * it is being sent, by whoever writes where the peer reads, and by programs that should
+ * not, in bytes that nobody looks at. An adapter reads memory once; here the peer would
+ * end the connection. One such segment is under way at a time. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <sys/socket.h>
@@ -10,7 +15,13 @@
 #include "iwarp.h"
 
 /* How a step of building a batch went. */
-enum mt_out_step { MT_OUT_WHOLE, MT_OUT_PART, MT_OUT_BLOCKED, MT_OUT_FAILED };
+enum mt_out_step {
+    MT_OUT_WHOLE,
+    MT_OUT_PART,
+    MT_OUT_BLOCKED, /* it waits for the peer, and something else may go */
+    MT_OUT_FULL,    /* the batch has to leave first */
+    MT_OUT_FAILED,
+};
 
 /* ---- frames (RFC 5044, 4.1) ---- */
 
@@ -22,21 +33,28 @@ static uint32_t mt_frame_head(uint8_t *at, const struct mt_iwarp_segment *s)
 }
 
 /* Padding and CRC behind a frame whose first bytes have this CRC. */
-static uint32_t mt_frame_end(uint8_t *at, uint32_t crc, uint32_t before)
+static uint32_t mt_frame_end(uint8_t *at, uint32_t crc, uint32_t before,
+                             bool no_crc)
 {
     uint32_t pad = mt_mpa_pad(before - MT_MPA_LENGTH);
     memset(at, 0, pad);
-    mt_put_crc(at + pad, mt_crc32c(crc, at, pad));
+    mt_put_crc(at + pad, no_crc ? 0 : mt_crc32c(crc, at, pad));
     return pad + MT_MPA_CRC;
 }
 
+/* The same of a frame that lies there, of so many bytes. Returns all. */
+static uint32_t mt_frame_close(uint8_t *frame, uint32_t n, bool no_crc)
+{
+    uint32_t crc = no_crc ? 0 : mt_crc32c(0, frame, n);
+    return n + mt_frame_end(frame + n, crc, n, no_crc);
+}
+
 uint32_t mt_frame_short(uint8_t *at, const struct mt_iwarp_segment *s,
-                        const void *payload)
+                        const void *payload, bool no_crc)
 {
     uint32_t n = mt_frame_head(at, s);
     memcpy(at + n, payload, s->bytes);
-    n += s->bytes;
-    return n + mt_frame_end(at + n, mt_crc32c(0, at, n), n);
+    return mt_frame_close(at, n + s->bytes, no_crc);
 }
 
 static void mt_iov_add(struct mt_iwarp_out *out, void *at, uint32_t bytes)
@@ -45,30 +63,45 @@ static void mt_iov_add(struct mt_iwarp_out *out, void *at, uint32_t bytes)
     out->bytes += bytes;
 }
 
-/* A frame with a payload of s->bytes from the pieces, behind skip. */
-static void mt_frame_add(struct mt_iwarp_out *out,
+/* Whether a payload has to be copied, and cannot yet. */
+static bool mt_frame_waits(const struct mt_iwarp_qp *qp, bool still,
+                           uint32_t bytes)
+{
+    return qp->out->staged && !still && bytes > MT_IWARP_COPY;
+}
+
+/* A frame with a payload of s->bytes from the pieces, behind skip. still: it stays as
+ * it is until it is sent. */
+static void mt_frame_add(struct mt_iwarp_qp *qp,
                          const struct mt_iwarp_segment *s,
                          const struct mt_fabric_piece *pieces, uint32_t count,
-                         uint64_t skip)
+                         uint64_t skip, bool still)
 {
+    struct mt_iwarp_out *out = qp->out;
     uint8_t *at = out->store[out->frames];
     uint32_t n = mt_frame_head(at, s);
     if (s->bytes <= MT_IWARP_COPY) {
         mt_soft_gather(pieces, count, skip, at + n, s->bytes);
-        n += s->bytes;
-        n += mt_frame_end(at + n, mt_crc32c(0, at, n), n);
-        mt_iov_add(out, at, n);
+        mt_iov_add(out, at, mt_frame_close(at, n + s->bytes, qp->no_crc));
         out->ends[out->frames++] = out->count;
         return;
     }
-    uint32_t crc = mt_crc32c(0, at, n);
+    uint32_t crc = qp->no_crc ? 0 : mt_crc32c(0, at, n);
     mt_iov_add(out, at, n);
-    struct iovec *payload = &out->iov[out->count];
-    uint32_t slices = mt_iwarp_slice(pieces, count, skip, s->bytes, payload);
-    crc = mt_iwarp_crc(crc, payload, slices);
-    out->count += slices;
-    out->bytes += s->bytes;
-    mt_iov_add(out, at + 32, mt_frame_end(at + 32, crc, n + s->bytes));
+    if (still) {
+        struct iovec *payload = &out->iov[out->count];
+        uint32_t slices =
+            mt_iwarp_slice(pieces, count, skip, s->bytes, payload);
+        crc = qp->no_crc ? 0 : mt_iwarp_crc(crc, payload, slices);
+        out->count += slices;
+        out->bytes += s->bytes;
+    } else {
+        crc = mt_iwarp_gather(pieces, count, skip, qp->staging, s->bytes, crc);
+        mt_iov_add(out, qp->staging, s->bytes);
+        out->staged = true;
+    }
+    mt_iov_add(out, at + 32,
+               mt_frame_end(at + 32, crc, n + s->bytes, qp->no_crc));
     out->ends[out->frames++] = out->count;
 }
 
@@ -88,7 +121,7 @@ static void mt_add_immediate(struct mt_iwarp_qp *qp,
                                  .msn = ++qp->sent[MT_DDP_SENDS],
                                  .bytes = sizeof(payload)};
     mt_put32(payload, w->immediate);
-    mt_frame_add(qp->out, &s, &piece, 1, 0);
+    mt_frame_add(qp, &s, &piece, 1, 0, true);
 }
 
 /* RFC 5040, 4.4. The sink is a name for the work, good on this stream alone:
@@ -108,16 +141,23 @@ static void mt_add_read(struct mt_iwarp_qp *qp, const struct mt_soft_work *w)
     mt_put32(payload + 12, (uint32_t)w->bytes);
     mt_put32(payload + 16, w->rkey);
     mt_put64(payload + 20, w->remote_address);
-    mt_frame_add(qp->out, &s, &piece, 1, 0);
+    mt_frame_add(qp, &s, &piece, 1, 0, true);
     qp->soft.reads++;
 }
 
 /* One segment of a SEND or WRITE. */
-static bool mt_add_data(struct mt_iwarp_qp *qp, struct mt_soft_work *w)
+static enum mt_out_step mt_add_data(struct mt_iwarp_qp *qp,
+                                    struct mt_soft_work *w)
 {
     uint64_t left = w->bytes - w->moved;
     uint32_t n = (uint32_t)(left < MT_IWARP_SEGMENT ? left : MT_IWARP_SEGMENT);
+    bool still = qp->no_crc ||
+                 mt_iwarp_keeps_still(mt_iwarp_context_of(qp), w->pieces,
+                                      w->piece_count);
     struct mt_iwarp_segment s = {.last = n == left, .bytes = n};
+    if (mt_frame_waits(qp, still, n)) {
+        return MT_OUT_FULL;
+    }
     if (w->opcode == MT_FABRIC_SEND) {
         if (w->moved == 0) {
             w->token = ++qp->sent[MT_DDP_SENDS];
@@ -133,9 +173,9 @@ static bool mt_add_data(struct mt_iwarp_qp *qp, struct mt_soft_work *w)
         s.stag = w->rkey;
         s.to = w->remote_address + w->moved;
     }
-    mt_frame_add(qp->out, &s, w->pieces, w->piece_count, w->moved);
+    mt_frame_add(qp, &s, w->pieces, w->piece_count, w->moved, still);
     w->moved += n;
-    return s.last;
+    return s.last ? MT_OUT_WHOLE : MT_OUT_PART;
 }
 
 /* stage: 1 begun, 2 only the immediate data is missing. */
@@ -144,6 +184,7 @@ static enum mt_out_step mt_out_work(struct mt_iwarp_qp *qp)
     struct mt_soft_qp *soft = &qp->soft;
     struct mt_soft_work *w = mt_soft_work_at(soft, soft->next);
     bool read = w->opcode == MT_FABRIC_READ;
+    enum mt_out_step step = MT_OUT_WHOLE;
     if (w->stage == 0) {
         bool waits = ((w->flags & MT_FABRIC_FENCE) != 0 && soft->reads > 0) ||
                      (read && soft->reads >= soft->base.options.reads);
@@ -156,27 +197,29 @@ static enum mt_out_step mt_out_work(struct mt_iwarp_qp *qp)
         mt_add_read(qp, w);
     } else if (w->stage == 2) {
         mt_add_immediate(qp, w);
-    } else if (!mt_add_data(qp, w)) {
-        return MT_OUT_PART;
-    } else if (w->opcode == MT_FABRIC_WRITE_WITH_IMM) {
-        w->stage = 2;
-        return MT_OUT_PART;
+    } else {
+        step = mt_add_data(qp, w);
     }
-    soft->next++;
-    return MT_OUT_WHOLE;
+    if (step == MT_OUT_WHOLE && w->stage == 1 &&
+        w->opcode == MT_FABRIC_WRITE_WITH_IMM) {
+        w->stage = 2;
+        step = MT_OUT_PART;
+    }
+    soft->next += step == MT_OUT_WHOLE;
+    return step;
 }
 
 /* ---- answers ---- */
 
-/* A segment of the answer to a READ. The memory may change while it is read, so
- * it is copied before the CRC is taken; one long segment a batch. */
+/* A segment of the answer to a READ. */
 static enum mt_out_step mt_out_answer(struct mt_iwarp_qp *qp)
 {
     struct mt_iwarp_answer *a = &qp->answers[qp->answer_head % MT_IWARP_READS];
     uint32_t left = a->bytes - a->moved;
     uint32_t n = left < MT_IWARP_SEGMENT ? left : MT_IWARP_SEGMENT;
     uint64_t from = a->to + a->moved;
-    struct mt_fabric_piece piece = {.address = qp->staging, .bytes = n};
+    struct mt_fabric_piece piece = {.address = (void *)(uintptr_t)from,
+                                    .bytes = n};
     struct mt_iwarp_segment s = {.tagged = true,
                                  .last = n == left,
                                  .opcode = MT_RDMAP_READ_RESPONSE,
@@ -187,11 +230,10 @@ static enum mt_out_step mt_out_answer(struct mt_iwarp_qp *qp)
                       MT_FABRIC_REMOTE_READ)) {
         return MT_OUT_FAILED;
     }
-    if (n > 0) {
-        memcpy(qp->staging, (const void *)(uintptr_t)from, n);
+    if (mt_frame_waits(qp, qp->no_crc, n)) {
+        return MT_OUT_FULL;
     }
-    mt_frame_add(qp->out, &s, &piece, 1, 0);
-    qp->out->staged = n > MT_IWARP_COPY;
+    mt_frame_add(qp, &s, &piece, 1, 0, qp->no_crc);
     a->moved += n;
     if (!s.last) {
         return MT_OUT_PART;
@@ -255,7 +297,7 @@ static bool mt_out_build(struct mt_iwarp_qp *qp)
             mt_iwarp_fail(qp, NULL, MT_EACCESS, MT_TERM_ACCESS_STAG, NULL);
             return false;
         }
-        if (step == MT_OUT_BLOCKED || out->staged) {
+        if (step == MT_OUT_BLOCKED || step == MT_OUT_FULL) {
             break;
         }
     }

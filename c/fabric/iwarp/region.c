@@ -30,6 +30,7 @@ static enum mt_status mt_region_add(struct mt_iwarp_context *context,
     region->address = (uint64_t)(uintptr_t)mr->base.address;
     region->bytes = mr->base.bytes;
     region->access = access;
+    region->allocated = mr->allocated;
     region->key = mt_soft_key(mr->index, region->turns++, MT_IWARP_REGIONS);
     mr->base.lkey = mr->base.rkey = region->key;
     return MT_OK;
@@ -105,6 +106,19 @@ bool mt_iwarp_may_pieces(const struct mt_iwarp_context *context,
         if (!mt_iwarp_may(context, pieces[i].lkey,
                           (uint64_t)(uintptr_t)pieces[i].address,
                           pieces[i].bytes, access)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mt_iwarp_keeps_still(const struct mt_iwarp_context *context,
+                          const struct mt_fabric_piece *pieces, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t key = pieces[i].lkey;
+        if (key == 0 ||
+            !context->regions[(key - 1) % MT_IWARP_REGIONS].allocated) {
             return false;
         }
     }

@@ -27,3 +27,30 @@ uint32_t mt_iwarp_crc(uint32_t crc, const struct iovec *iov, uint32_t count)
     }
     return crc;
 }
+
+/* In steps for which what was copied is still near. */
+enum { MT_SLICE_STEP = 4096 };
+
+uint32_t mt_iwarp_gather(const struct mt_fabric_piece *pieces, uint32_t count,
+                         uint64_t skip, uint8_t *to, uint32_t bytes,
+                         uint32_t crc)
+{
+    for (uint32_t n; bytes > 0; bytes -= n, skip += n, to += n) {
+        n = bytes < MT_SLICE_STEP ? bytes : MT_SLICE_STEP;
+        mt_soft_gather(pieces, count, skip, to, n);
+        crc = mt_crc32c(crc, to, n);
+    }
+    return crc;
+}
+
+uint32_t mt_iwarp_scatter(const struct mt_fabric_piece *pieces, uint32_t count,
+                          uint64_t skip, const uint8_t *from, uint32_t bytes,
+                          uint32_t crc)
+{
+    for (uint32_t n; bytes > 0; bytes -= n, skip += n, from += n) {
+        n = bytes < MT_SLICE_STEP ? bytes : MT_SLICE_STEP;
+        crc = mt_crc32c(crc, from, n);
+        mt_soft_scatter(pieces, count, skip, from, n);
+    }
+    return crc;
+}

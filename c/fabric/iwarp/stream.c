@@ -141,8 +141,19 @@ static enum mt_status mt_start_check(const uint8_t *at, const char *key)
         mt_get32(at + MT_MPA_START + 4) != MT_IWARP_VERSION) {
         return MT_EVERSION;
     }
-    bool agreed = (flags & MT_MPA_MARKERS) == 0 && (flags & MT_MPA_CRCS) != 0;
-    return agreed && (flags & MT_MPA_REJECT) == 0 ? MT_OK : MT_EPEER;
+    return (flags & (MT_MPA_MARKERS | MT_MPA_REJECT)) == 0 ? MT_OK : MT_EPEER;
+}
+
+/* What this side wants, or has to do as the peer wants it (RFC 5044, 7.1.1: there is a
+ * CRC if either side asks for it). */
+static uint8_t mt_start_crc(const struct mt_iwarp_qp *qp)
+{
+    return qp->no_crc ? 0 : MT_MPA_CRCS;
+}
+
+static void mt_start_heard(struct mt_iwarp_qp *qp, const uint8_t *at)
+{
+    qp->no_crc = qp->no_crc && (at[MT_MPA_KEY] & MT_MPA_CRCS) == 0;
 }
 
 /* It comes from the queue pair that this one was told to connect to. */
@@ -215,12 +226,13 @@ static void mt_attach(struct mt_iwarp_qp *qp, struct mt_iwarp_guest *guest)
 {
     struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
     uint8_t reply[MT_REQUEST];
+    mt_start_heard(qp, guest->request);
     qp->fd = guest->fd;
     guest->fd = -1;
     mt_iwarp_guest_drop(context, guest);
     mt_watch_for(context, qp->fd, &qp->watch, EPOLLIN);
     mt_tcp_options(qp);
-    mt_start_write(reply, MT_MPA_REPLY, MT_MPA_CRCS, qp);
+    mt_start_write(reply, MT_MPA_REPLY, mt_start_crc(qp), qp);
     if (!mt_start_send(qp->fd, reply)) {
         mt_iwarp_fail_oldest(qp, MT_EPEER);
         return;
@@ -242,6 +254,7 @@ enum mt_status mt_iwarp_stream_connect(struct mt_iwarp_qp *qp,
         return MT_ENOTSUP; /* to itself */
     }
     qp->remote = *remote;
+    qp->no_crc = context->no_crc;
     qp->deadline_ns =
         mt_soft_now() + (uint64_t)qp->timeout_ms * UINT64_C(1000000);
     if (order < 0) {
@@ -268,7 +281,7 @@ static void mt_step_connecting(struct mt_iwarp_qp *qp)
         return;
     }
     getsockopt(qp->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-    mt_start_write(request, MT_MPA_REQUEST, MT_MPA_CRCS, qp);
+    mt_start_write(request, MT_MPA_REQUEST, mt_start_crc(qp), qp);
     if (error != 0 || !mt_start_send(qp->fd, request)) {
         mt_iwarp_fail_oldest(qp, MT_EPEER);
         return;
@@ -299,6 +312,7 @@ static void mt_step_asked(struct mt_iwarp_qp *qp)
         mt_iwarp_fail_oldest(qp, status);
         return;
     }
+    mt_start_heard(qp, in->data);
     mt_opened(qp);
 }
 
@@ -467,7 +481,8 @@ static uint32_t mt_cut_frame(const struct mt_iwarp_out *out, uint32_t *end)
 
 /* RFC 5040, 4.8: control field, then length and header of what is at fault. */
 static uint32_t mt_terminate_write(uint8_t *at, enum mt_iwarp_term term,
-                                   const struct mt_iwarp_segment *segment)
+                                   const struct mt_iwarp_segment *segment,
+                                   bool no_crc)
 {
     uint8_t payload[MT_RDMAP_TERMINATE_BYTES + 2 + MT_DDP_UNTAGGED_HEAD] = {
         (uint8_t)((uint32_t)term >> 8), (uint8_t)term};
@@ -481,7 +496,7 @@ static uint32_t mt_terminate_write(uint8_t *at, enum mt_iwarp_term term,
         mt_put16(payload + 4, (uint16_t)(segment->head + segment->bytes));
         s.bytes += 2 + mt_segment_write(payload + 6, segment);
     }
-    return mt_frame_short(at, &s, payload);
+    return mt_frame_short(at, &s, payload, no_crc);
 }
 
 static void mt_linger_begin(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
@@ -506,7 +521,8 @@ static void mt_linger_begin(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
             linger->count += (uint32_t)qp->out->iov[i].iov_len;
         }
         linger->count +=
-            mt_terminate_write(linger->bytes + linger->count, term, segment);
+            mt_terminate_write(linger->bytes + linger->count, term, segment,
+                               qp->no_crc);
     }
     context->lingers = linger;
     mt_iwarp_linger(context, false);

@@ -118,15 +118,16 @@ MT_INLINE bool mt_path_ring_writing(const struct mt_path_ring_writer *w)
 
 struct mt_path_ring_reader {
     struct mt_fabric_qp *qp;
-    struct mt_fabric_mr *memory; /* the ring, and a line behind it with words to be
-                                  * written back, each until all have been */
+    struct mt_fabric_mr *memory; /* the ring, and a line behind it of words to be
+                                  * written back: one is used again when the last
+                                  * of the line has completed */
     uint64_t bytes;
     uint64_t word_address; /* at the writer; 0: it has not said yet */
     uint32_t word_rkey;
     uint64_t *word; /* the same, to be stored to; NULL: it is written to */
     char *ring;
-    uint64_t head; /* bytes read so far */
-    uint64_t at;   /* the same in the ring */
+    uint64_t head;  /* bytes read so far */
+    uint64_t at;    /* the same in the ring */
     uint64_t told;  /* that the writer knows of, or will */
     uint32_t words; /* since the last one that completes */
     bool telling;   /* that one's WRITE has not completed */
