@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -542,66 +543,175 @@ static void test_no_crc(void)
     }
 }
 
-/* A program changes memory that is being sent, which it should not, in bytes that nobody
- * looks at: while a part of it waits for room in the socket. The others arrive. */
+/* b writes to a, or a reads from b, by a socket with little room. */
+struct slow {
+    struct host a, b;
+    struct mt_fabric_mr *source, *sink;
+    char *from, *to;
+    uint32_t bytes;
+};
+
+static void slow_open(struct slow *s, uint32_t bytes, bool no_crc)
+{
+    int room = 4096;
+    join_with(&s->a, no_crc, &s->b, no_crc);
+    CHECK(setsockopt(inner(&s->b)->fd, SOL_SOCKET, SO_SNDBUF, &room,
+                     sizeof(room)) == 0);
+    s->bytes = bytes;
+    s->from = malloc(bytes);
+    s->to = calloc(bytes, 1);
+    for (uint32_t i = 0; i < bytes; i++) {
+        s->from[i] = (char)(1 + i % 100);
+    }
+    CHECK_EQ(mt_fabric_mr_register(s->b.pd, s->from, bytes,
+                                   MT_FABRIC_REMOTE_READ, &s->source),
+             MT_OK);
+    CHECK_EQ(mt_fabric_mr_register(s->a.pd, s->to, bytes,
+                                   MT_FABRIC_LOCAL_WRITE |
+                                       MT_FABRIC_REMOTE_WRITE,
+                                   &s->sink),
+             MT_OK);
+}
+
+static void slow_close(struct slow *s)
+{
+    if (s->source != NULL) {
+        CHECK_EQ(mt_fabric_mr_destroy(s->source), MT_OK);
+    }
+    CHECK_EQ(mt_fabric_mr_destroy(s->sink), MT_OK);
+    host_close(&s->a);
+    host_close(&s->b);
+    free(s->from);
+    free(s->to);
+}
+
+static void slow_post(struct slow *s, bool read, uint32_t bytes)
+{
+    struct mt_fabric_piece piece = {read ? s->to : s->from, bytes,
+                                    read ? s->sink->lkey : s->source->lkey};
+    struct mt_fabric_send work = {
+        .opcode = read ? MT_FABRIC_READ : MT_FABRIC_WRITE,
+        .flags = MT_FABRIC_SIGNALED,
+        .piece_count = 1,
+        .pieces = &piece,
+        .remote_address = (uint64_t)(uintptr_t)(read ? s->from : s->to),
+        .rkey = read ? s->source->rkey : s->sink->rkey};
+    CHECK_EQ(mt_fabric_post_send(read ? s->a.qp : s->b.qp, &work), MT_OK);
+}
+
+enum { TOUCHED = 64 };
+
+#if defined(__SANITIZE_THREAD__)
+enum { RACES = 0 }; /* it is one */
+#else
+enum { RACES = 1 };
+#endif
+
+static bool touching;
+
+/* Somebody changes what arrives. */
+static void *touches(void *argument)
+{
+    const struct slow *s = argument;
+    while (__atomic_load_n(&touching, __ATOMIC_RELAXED)) {
+        for (uint32_t i = 0; i < s->bytes; i += TOUCHED) {
+            ((volatile char *)s->to)[i]++;
+        }
+    }
+    return NULL;
+}
+
+/* Programs change memory that is being sent or received, which they should not, in bytes
+ * that nobody looks at; here what is sent while a part of it waits for room. The
+ * others arrive. */
 static void test_touched(void)
 {
-    enum { BYTES = 200000, TOUCHED = 64 };
-    static char from[BYTES], to[BYTES];
     for (int k = 0; k < 4; k++) {
-        const bool read = k % 2 == 1, no_crc = k / 2 == 1;
-        struct mt_fabric_mr *source, *sink;
-        struct host a, b;
-        int room = 4096, touched = 0;
-        join_with(&a, no_crc, &b, no_crc);
-        /* b writes to a, or a reads from b */
-        CHECK(setsockopt(inner(&b)->fd, SOL_SOCKET, SO_SNDBUF, &room,
-                         sizeof(room)) == 0);
-        memset(to, 0, sizeof(to));
-        for (int i = 0; i < BYTES; i++) {
-            from[i] = (char)(i * 7 + i / 256);
+        const bool read = k % 2 == 1;
+        struct slow s;
+        pthread_t thread;
+        int waited = 0;
+        slow_open(&s, 200000, k / 2 == 1);
+        touching = true;
+        if (RACES) {
+            CHECK(pthread_create(&thread, NULL, touches, &s) == 0);
         }
-        CHECK_EQ(mt_fabric_mr_register(b.pd, from, BYTES,
-                                       MT_FABRIC_REMOTE_READ, &source),
-                 MT_OK);
-        CHECK_EQ(mt_fabric_mr_register(
-                     a.pd, to, BYTES,
-                     MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &sink),
-                 MT_OK);
-        struct mt_fabric_piece piece = {read ? to : from, BYTES,
-                                        read ? sink->lkey : source->lkey};
-        struct mt_fabric_send work = {
-            .opcode = read ? MT_FABRIC_READ : MT_FABRIC_WRITE,
-            .flags = MT_FABRIC_SIGNALED,
-            .piece_count = 1,
-            .pieces = &piece,
-            .remote_address = (uint64_t)(uintptr_t)(read ? from : to),
-            .rkey = read ? source->rkey : sink->rkey};
-        struct host *poster = read ? &a : &b;
-        CHECK_EQ(mt_fabric_post_send(poster->qp, &work), MT_OK);
+        slow_post(&s, read, s.bytes);
+        struct mt_fabric_cq *cq = read ? s.a.sends : s.b.sends;
         struct mt_fabric_completion c = {.status = MT_ETIMEOUT};
         uint64_t until = now_ms() + LIMIT_MS;
-        while (mt_fabric_poll(poster->sends, &c, 1) == 0 && now_ms() < until) {
-            pump(&a, &b);
-            touched += inner(&b)->waits;
-            for (int i = 0; i < BYTES; i += TOUCHED) {
-                from[i]++;
+        while (mt_fabric_poll(cq, &c, 1) == 0 && now_ms() < until) {
+            pump(&s.a, &s.b);
+            waited += inner(&s.b)->waits;
+            for (uint32_t i = 0; i < s.bytes; i += TOUCHED) {
+                s.from[i]++;
             }
         }
-        CHECK(touched > 0);
+        CHECK(waited > 0);
         CHECK_EQ(c.status, MT_OK);
-        until = now_ms() + LIMIT_MS; /* of a WRITE the last bytes may be on their way */
-        while (to[BYTES - 1] != from[BYTES - 1] && now_ms() < until) {
-            pump(&a, &b);
+        until = now_ms() + LIMIT_MS; /* a WRITE's last bytes may be on their way */
+        while (s.to[s.bytes - 1] == 0 && now_ms() < until) {
+            pump(&s.a, &s.b);
         }
-        for (int i = 0; i < BYTES; i++) {
-            CHECK(i % TOUCHED == 0 || to[i] == from[i]);
+        __atomic_store_n(&touching, false, __ATOMIC_RELAXED);
+        if (RACES) {
+            CHECK(pthread_join(thread, NULL) == 0);
         }
-        CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
-        CHECK_EQ(mt_fabric_mr_destroy(source), MT_OK);
-        CHECK_EQ(mt_fabric_mr_destroy(sink), MT_OK);
-        host_close(&a);
-        host_close(&b);
+        for (uint32_t i = 0; i < s.bytes; i++) {
+            CHECK(i % TOUCHED == 0 || s.to[i] == s.from[i]);
+        }
+        CHECK_EQ(mt_fabric_qp_state(s.a.qp), MT_FABRIC_QP_RTS);
+        slow_close(&s);
+    }
+}
+
+/* A region goes in the middle of an answer: nothing leaves that its memory holds later. */
+static void test_given_up(void)
+{
+    for (int k = 0; k < 2; k++) {
+        struct slow s;
+        slow_open(&s, 600000, k == 1);
+        slow_post(&s, true, s.bytes);
+        uint64_t until = now_ms() + LIMIT_MS;
+        while ((!inner(&s.b)->waits || s.to[1000] == 0) && now_ms() < until) {
+            pump(&s.a, &s.b);
+        }
+        CHECK(inner(&s.b)->waits);
+        CHECK_EQ(mt_fabric_mr_destroy(s.source), MT_OK);
+        s.source = NULL;
+        memset(s.from, 0x7f, s.bytes);
+        CHECK(take(&s.a, s.a.sends, &s.b).status != MT_OK);
+        for (uint32_t i = 0; i < s.bytes; i++) {
+            CHECK(s.to[i] != 0x7f);
+        }
+        slow_close(&s);
+    }
+}
+
+/* Works that never end keep no answer waiting. */
+static void test_turns(void)
+{
+    for (int k = 0; k < 2; k++) {
+        struct slow s;
+        struct mt_fabric_completion c;
+        int writes = 0, read = 0;
+        slow_open(&s, 100000, k == 1);
+        slow_post(&s, true, 1000);
+        for (int i = 0; i < 8; i++) {
+            slow_post(&s, false, s.bytes);
+        }
+        uint64_t until = now_ms() + LIMIT_MS;
+        while (read == 0 && writes < 100 && now_ms() < until) {
+            if (mt_fabric_poll(s.b.sends, &c, 1) == 1) {
+                CHECK_EQ(c.status, MT_OK);
+                writes++;
+                slow_post(&s, false, s.bytes);
+            }
+            read = mt_fabric_poll(s.a.sends, &c, 1) == 1;
+        }
+        CHECK_EQ(read, 1);
+        CHECK_EQ(c.status, MT_OK);
+        slow_close(&s);
     }
 }
 
@@ -833,6 +943,8 @@ int main(void)
     test_wakes();
     test_no_crc();
     test_touched();
+    test_given_up();
+    test_turns();
     test_strangers();
     test_nobody();
     test_ud_error();

@@ -19,7 +19,7 @@
 #include "wire.h"
 
 enum {
-    MT_IWARP_VERSION = 1,
+    MT_IWARP_VERSION = 2,
     MT_IWARP_QPS = 4096,
     MT_IWARP_REGIONS = 1 << 14,
     MT_IWARP_READS = 16,
@@ -129,6 +129,8 @@ struct mt_iwarp_out {
     uint32_t frames;
     uint32_t bytes;
     uint32_t ends[MT_IWARP_FRAMES]; /* of iov, past each frame */
+    uint32_t stags[MT_IWARP_FRAMES]; /* of the region that its payload lies in, if it
+                                      * is an answer that was not copied; else 0 */
     uint32_t from, upto;            /* works that are on their way with it */
     /* header, copied payload, padding and CRC of each frame */
     uint8_t store[MT_IWARP_FRAMES][64 + MT_IWARP_COPY];
@@ -345,6 +347,8 @@ void mt_iwarp_fail_oldest(struct mt_iwarp_qp *qp, enum mt_status status);
 uint32_t mt_frame_short(uint8_t *at, const struct mt_iwarp_segment *s,
                         const void *payload, bool no_crc);
 void mt_iwarp_out_reset(struct mt_iwarp_qp *qp);
+/* Whether an answer that lies in the region has not left yet. */
+bool mt_iwarp_answers(const struct mt_iwarp_qp *qp, uint32_t stag);
 /* Sends what there is, as far as the socket takes it; true if something went.
  */
 bool mt_iwarp_out(struct mt_iwarp_qp *qp);

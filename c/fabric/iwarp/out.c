@@ -80,6 +80,7 @@ static void mt_frame_add(struct mt_iwarp_qp *qp,
     struct mt_iwarp_out *out = qp->out;
     uint8_t *at = out->store[out->frames];
     uint32_t n = mt_frame_head(at, s);
+    out->stags[out->frames] = 0;
     if (s->bytes <= MT_IWARP_COPY) {
         mt_soft_gather(pieces, count, skip, at + n, s->bytes);
         mt_iov_add(out, at, mt_frame_close(at, n + s->bytes, qp->no_crc));
@@ -234,12 +235,28 @@ static enum mt_out_step mt_out_answer(struct mt_iwarp_qp *qp)
         return MT_OUT_FULL;
     }
     mt_frame_add(qp, &s, &piece, 1, 0, qp->no_crc);
+    if (qp->no_crc && n > MT_IWARP_COPY) {
+        qp->out->stags[qp->out->frames - 1] = a->stag;
+    }
     a->moved += n;
     if (!s.last) {
         return MT_OUT_PART;
     }
     qp->answer_head++;
     return MT_OUT_WHOLE;
+}
+
+/* ---- what lies in memory of others ---- */
+
+bool mt_iwarp_answers(const struct mt_iwarp_qp *qp, uint32_t stag)
+{
+    const struct mt_iwarp_out *out = qp->out;
+    for (uint32_t f = 0; out != NULL && f < out->frames; f++) {
+        if (out->stags[f] == stag && out->first < out->ends[f]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- batches ---- */
@@ -280,7 +297,7 @@ static enum mt_out_step mt_out_step(struct mt_iwarp_qp *qp)
     }
     if (answer) {
         step = mt_out_answer(qp);
-        qp->answer_next = false;
+        qp->answer_next = step == MT_OUT_FULL;
     }
     return step;
 }

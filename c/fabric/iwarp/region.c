@@ -70,12 +70,24 @@ enum mt_status mt_iwarp_mr_create(struct mt_fabric_pd *pd, void *address,
     return MT_OK;
 }
 
+/* Answers that have not left lie in the memory of the region, which goes. */
+static void mt_answers_end(struct mt_iwarp_context *context, uint32_t stag)
+{
+    for (uint32_t i = context->live_count; i > 0; i--) {
+        struct mt_iwarp_qp *qp = context->live[i - 1];
+        if (mt_iwarp_answers(qp, stag)) {
+            mt_iwarp_fail(qp, NULL, MT_EACCESS, MT_TERM_ACCESS_STAG, NULL);
+        }
+    }
+}
+
 void mt_iwarp_mr_destroy(struct mt_fabric_mr *base)
 {
     struct mt_iwarp_mr *mr = (struct mt_iwarp_mr *)base;
     struct mt_iwarp_context *context =
         (struct mt_iwarp_context *)base->pd->context;
     mt_soft_lock(&context->soft);
+    mt_answers_end(context, base->rkey);
     context->regions[mr->index].key = 0;
     mt_soft_unlock(&context->soft);
     if (mr->allocated) {

@@ -461,22 +461,29 @@ void mt_iwarp_guest_hear(struct mt_iwarp_context *context,
 
 /* ---- the end ---- */
 
-/* What is left of the frame that is sent in part: nothing may stand between. */
-static uint32_t mt_cut_frame(const struct mt_iwarp_out *out, uint32_t *end)
+/* What is left of the frame that is sent in part: nothing may stand between. False: it
+ * lies in memory that may be gone. */
+static bool mt_cut_frame(const struct mt_iwarp_out *out, uint32_t *end,
+                         uint32_t *bytes)
 {
-    uint32_t start = 0, bytes = 0;
+    uint32_t start = 0;
     *end = out->first;
+    *bytes = 0;
     for (uint32_t f = 0; f < out->frames; f++) {
         if (out->first < out->ends[f]) {
-            *end = out->cut || out->first > start ? out->ends[f] : out->first;
+            bool cut = out->cut || out->first > start;
+            *end = cut ? out->ends[f] : out->first;
+            if (cut && out->stags[f] != 0) {
+                return false;
+            }
             break;
         }
         start = out->ends[f];
     }
     for (uint32_t i = out->first; i < *end; i++) {
-        bytes += (uint32_t)out->iov[i].iov_len;
+        *bytes += (uint32_t)out->iov[i].iov_len;
     }
-    return bytes;
+    return true;
 }
 
 /* RFC 5040, 4.8: control field, then length and header of what is at fault. */
@@ -503,7 +510,10 @@ static void mt_linger_begin(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
                             const struct mt_iwarp_segment *segment)
 {
     struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
-    uint32_t end, cut = mt_cut_frame(qp->out, &end);
+    uint32_t end, cut;
+    if (!mt_cut_frame(qp->out, &end, &cut)) {
+        term = MT_TERM_NONE; /* it would be taken for a part of that frame */
+    }
     struct mt_iwarp_linger *linger =
         malloc(sizeof(*linger) + cut + 64 + MT_IWARP_COPY);
     if (linger == NULL) {
