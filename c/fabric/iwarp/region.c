@@ -70,12 +70,13 @@ enum mt_status mt_iwarp_mr_create(struct mt_fabric_pd *pd, void *address,
     return MT_OK;
 }
 
-/* Answers that have not left lie in the memory of the region, which goes. */
+/* Answers that have not left lie in the memory of the region, which goes: those of queue
+ * pairs that wait for room in their sockets. */
 static void mt_answers_end(struct mt_iwarp_context *context, uint32_t stag)
 {
-    for (uint32_t i = context->live_count; i > 0; i--) {
-        struct mt_iwarp_qp *qp = context->live[i - 1];
-        if (mt_iwarp_answers(qp, stag)) {
+    for (uint32_t i = 0; context->waiting > 0 && i < context->live_count; i++) {
+        struct mt_iwarp_qp *qp = context->live[i];
+        if (qp->waits && mt_iwarp_answers(qp, stag)) {
             mt_iwarp_fail(qp, NULL, MT_EACCESS, MT_TERM_ACCESS_STAG, NULL);
         }
     }
