@@ -506,8 +506,18 @@ enum mt_status mt_peer_prepare(struct mt_engine_peer *peer);
 
 /* ---- rings (ring.c) ---- */
 
-/* An EAGER message that is not synchronous, by the ring of its peer. MT_EAGAIN:
- * not by it. */
+/* Whether messages are stored into the ring of a peer, and not posted. */
+MT_INLINE bool mt_ring_stores(const struct mt_engine_peer *peer)
+{
+    const struct mt_engine_ring *ring = peer->ring;
+    return ring != NULL && ring->out.shared && !ring->accepts &&
+           !peer->datagrams;
+}
+/* An EAGER message that is not synchronous, there. False: there is no room. */
+bool mt_ring_store(struct mt_engine_peer *peer,
+                   const struct mt_engine_context *context, int32_t tag,
+                   const struct mt_buffer *buffer);
+/* The same, by whichever way it goes into a ring. MT_EAGAIN: not by it. */
 enum mt_status mt_ring_send(struct mt_engine_peer *peer,
                             struct mt_engine_request *request);
 /* What a peer is to be told of rings, and what of a message waits for room.

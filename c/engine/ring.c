@@ -197,24 +197,61 @@ void mt_rings_tell(struct mt_engine *engine)
 
 /* ---- messages ---- */
 
-enum mt_status mt_ring_send(struct mt_engine_peer *peer,
-                            struct mt_engine_request *r)
+/* Its header. Returns how many bytes that takes. */
+static uint32_t mt_ring_head(struct mt_engine_ring *ring,
+                             const struct mt_engine_context *context,
+                             int32_t tag, void *at, struct mt_wire *head_p)
+{
+    *head_p = (struct mt_wire){.kind = MT_WIRE_EAGER,
+                               .sequence = ring->peer->sent + 1,
+                               .context = context->id,
+                               .source = context->rank,
+                               .tag = tag};
+    return mt_wire_shorten(&ring->sent, head_p, at);
+}
+
+static void mt_ring_sent(struct mt_engine_ring *ring, const struct mt_wire *head,
+                         uint32_t header)
+{
+    if (header == sizeof(*head)) {
+        mt_wire_keep(&ring->sent, head);
+    }
+    ring->peer->sent++;
+    ring->peer->engine->counts.ring_messages++;
+}
+
+bool mt_ring_store(struct mt_engine_peer *peer,
+                   const struct mt_engine_context *context, int32_t tag,
+                   const struct mt_buffer *buffer)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    struct mt_wire head;
+    char *at = mt_path_ring_reserve(&ring->out,
+                                    sizeof(head) + buffer->bytes);
+    if (at == NULL) {
+        return false;
+    }
+    uint32_t header = mt_ring_head(ring, context, tag, at, &head);
+    mt_layout_pack(buffer, 0, at + header, buffer->bytes);
+    /* there is nothing that could fail */
+    mt_path_ring_commit(&ring->out, header + buffer->bytes, NULL, false);
+    mt_ring_sent(ring, &head, header);
+    return true;
+}
+
+static enum mt_status mt_ring_post(struct mt_engine_peer *peer,
+                                   struct mt_engine_request *r)
 {
     struct mt_engine_ring *ring = peer->ring;
     uint64_t payload = r->buffer.bytes;
+    struct mt_wire head;
     char *at = ring->out.memory != NULL && !ring->accepts
-                   ? mt_path_ring_reserve(&ring->out,
-                                          sizeof(struct mt_wire) + payload)
+                   ? mt_path_ring_reserve(&ring->out, sizeof(head) + payload)
                    : NULL;
     if (at == NULL) {
         return MT_EAGAIN;
     }
-    struct mt_wire head = {.kind = MT_WIRE_EAGER,
-                           .sequence = peer->sent + 1,
-                           .context = r->context->id,
-                           .source = r->context->rank,
-                           .tag = r->want_tag};
-    uint32_t header = mt_wire_shorten(&ring->sent, &head, at);
+    uint32_t header = mt_ring_head(ring, r->context, r->want_tag, at, &head);
     enum mt_status status;
     bool straight = mt_eager_straight(r), holds = false;
     if (mt_unlikely(straight)) {
@@ -233,17 +270,23 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
         mt_eager_posted(r);
     }
     if (status == MT_OK) {
-        if (header == sizeof(head)) {
-            mt_wire_keep(&ring->sent, &head);
-        }
-        peer->sent++;
-        peer->engine->counts.ring_messages++;
+        mt_ring_sent(ring, &head, header);
         mt_hold_sent(ring, holds && ring->out.held > 0);
         if (mt_unlikely(mt_path_ring_writing(&ring->out))) {
             mt_peer_busy(peer); /* until it has completed */
         }
     }
     return status;
+}
+
+enum mt_status mt_ring_send(struct mt_engine_peer *peer,
+                            struct mt_engine_request *r)
+{
+    if (!mt_ring_stores(peer)) {
+        return mt_ring_post(peer, r);
+    }
+    bool stored = mt_ring_store(peer, r->context, r->want_tag, &r->buffer);
+    return stored ? MT_OK : MT_EAGAIN;
 }
 
 bool mt_ring_take(struct mt_engine_ring *ring)

@@ -182,11 +182,12 @@ static void ring_refuse_test(void)
                                    true) == MT_OK);
     uint64_t *flag = (uint64_t *)r.ring;
     for (unsigned i = 0; i < 100; i++) {
-        *flag = (uint64_t)toy_random(4) << 32 | toy_random(1u << 14);
+        *flag = (uint64_t)toy_random(8) << 32 | toy_random(1u << 14);
         enum mt_status status = mt_path_ring_peek(&r, &message, &bytes);
         CHECK(status == MT_EPEER || status == MT_EAGAIN ||
               (status == MT_OK && bytes <= 2048));
         r.head = r.at = 0;
+        r.lap = MT_PATH_RING_FIRST_LAP;
     }
     static const unsigned char whole[8] = {100, 2, 0, 0, 1}; /* 612 bytes */
     *flag = 0;
@@ -195,7 +196,7 @@ static void ring_refuse_test(void)
         memcpy(flag, whole, i + 1);
     }
     CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_OK && bytes == 612);
-    *flag = UINT64_C(2) << 32; /* twice nothing until the end */
+    *flag = UINT64_C(5) << 32; /* twice nothing until the end */
     CHECK(mt_path_ring_peek(&r, &message, &bytes) == MT_EAGAIN);
     for (unsigned i = 0; i < 2; i++) { /* fill it, and lie about what was read */
         CHECK(mt_path_ring_reserve(&w, 2000) != NULL);

@@ -325,7 +325,7 @@ enum { MT_SCRIPT_BYTES = 1 << 16 };
 static enum mt_status mt_script_read(const struct mt_fabric_options *options,
                                      struct mt_fault_script *script)
 {
-    unsigned line;
+    unsigned line = 0;
     char *text = malloc(MT_SCRIPT_BYTES);
     FILE *file = text != NULL ? fopen(options->faults, "re") : NULL;
     if (file == NULL) {

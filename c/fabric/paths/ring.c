@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-/* The lower half of a flag is the length of the message; the upper is never
- * zero, and seen last where a flag is not seen whole. */
-#define MT_FLAG_HERE (UINT64_C(1) << 32)
-#define MT_FLAG_SKIP (UINT64_C(2) << 32) /* the rest of the ring is empty */
+/* With the lap, in place of a length: the rest of the ring is empty. */
+#define MT_FLAG_SKIP (UINT64_C(4) << 32)
 
 enum { MT_RING_PAGE = 4096 };
 
@@ -43,6 +41,7 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                       .bytes = bytes,
                                       .remote_address = remote_address,
                                       .rkey = rkey,
+                                      .lap = MT_PATH_RING_FIRST_LAP,
                                       .place = ring,
                                       .shared = ring != NULL};
     enum mt_status status = mt_fabric_mr_allocate(
@@ -93,7 +92,8 @@ static enum mt_status mt_ring_post(struct mt_path_ring_writer *w, uint64_t from,
 /* In the ring itself it pairs with mt_path_ring_peek. */
 static void mt_write_flag(struct mt_path_ring_writer *w, uint64_t flag)
 {
-    __atomic_store_n((uint64_t *)(w->place + w->at), flag, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)(w->place + w->at), w->lap | flag,
+                     __ATOMIC_RELEASE);
 }
 
 static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
@@ -115,7 +115,10 @@ static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
 {
     w->tail += bytes;
     w->at += bytes;
-    w->at = w->at == w->bytes ? 0 : w->at;
+    if (mt_unlikely(w->at == w->bytes)) {
+        w->at = 0;
+        w->lap ^= MT_PATH_RING_LAPS;
+    }
 }
 
 enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
@@ -191,7 +194,7 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
         if (mt_unlikely(more > 0)) {
             return MT_EINVAL;
         }
-        mt_write_flag(w, MT_FLAG_HERE | bytes);
+        mt_write_flag(w, bytes);
         mt_writer_move(w, mt_path_ring_lines(bytes));
         return MT_OK;
     }
@@ -201,8 +204,8 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
     if (status != MT_OK) {
         return status;
     }
-    uint64_t at = w->at, tail = w->tail, end = w->end;
-    mt_write_flag(w, MT_FLAG_HERE | (bytes + more));
+    uint64_t at = w->at, lap = w->lap, tail = w->tail, end = w->end;
+    mt_write_flag(w, bytes + more);
     w->first = w->held == 0 ? w->at : w->first;
     w->end = w->at + MT_PATH_RING_FLAG + bytes;
     w->held++;
@@ -217,6 +220,7 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
     if (mt_unlikely(status != MT_OK && status != MT_EAGAIN)) {
         w->held--; /* those before it may yet be sent, and again */
         w->at = at;
+        w->lap = lap;
         w->tail = tail;
         w->end = end;
         w->moved = w->owes = false;
@@ -235,7 +239,8 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
     }
-    *r = (struct mt_path_ring_reader){.qp = qp, .bytes = bytes};
+    *r = (struct mt_path_ring_reader){
+        .qp = qp, .bytes = bytes, .lap = MT_PATH_RING_FIRST_LAP};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, bytes + MT_PATH_RING_LINE,
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &r->memory);
@@ -260,7 +265,20 @@ static void mt_reader_move(struct mt_path_ring_reader *r, uint64_t bytes)
 {
     uint64_t at = r->at + bytes;
     r->head += bytes;
-    __atomic_store_n(&r->at, at == r->bytes ? 0 : at, __ATOMIC_RELAXED);
+    if (mt_unlikely(at == r->bytes)) {
+        at = 0;
+        __atomic_store_n(&r->lap, r->lap ^ MT_PATH_RING_LAPS, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&r->at, at, __ATOMIC_RELAXED);
+}
+
+/* What begins these lines is no flag, whatever it looks like. */
+static void mt_reader_zero(struct mt_path_ring_reader *r, uint64_t from,
+                           uint64_t bytes)
+{
+    for (uint64_t i = from; i < from + bytes; i += MT_PATH_RING_LINE) {
+        __atomic_store_n((uint64_t *)(r->ring + i), 0, __ATOMIC_RELAXED);
+    }
 }
 
 enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
@@ -268,16 +286,17 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
 {
     uint64_t *at = (uint64_t *)(r->ring + r->at);
     uint64_t flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
-    if (flag == MT_FLAG_SKIP) {
-        __atomic_store_n(at, 0, __ATOMIC_RELAXED);
-        mt_reader_move(r, r->bytes - r->at);
+    if (flag == (r->lap | MT_FLAG_SKIP)) {
+        uint64_t to_end = r->bytes - r->at;
+        mt_reader_zero(r, r->at, to_end);
+        mt_reader_move(r, to_end);
         at = (uint64_t *)r->ring;
         flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     }
-    if (flag < MT_FLAG_HERE) {
+    if ((flag & MT_PATH_RING_LAPS) != r->lap) {
         return MT_EAGAIN; /* none, or not all of it yet */
     }
-    uint64_t bytes = flag - MT_FLAG_HERE;
+    uint64_t bytes = flag - r->lap;
     if (bytes > r->bytes / 2 ||
         mt_path_ring_lines(bytes) > r->bytes - r->at) {
         return MT_EPEER;
@@ -290,10 +309,7 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
 void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes)
 {
     uint64_t lines = mt_path_ring_lines(bytes);
-    for (uint64_t i = 0; i < lines; i += MT_PATH_RING_LINE) {
-        __atomic_store_n((uint64_t *)(r->ring + r->at + i), 0,
-                         __ATOMIC_RELAXED);
-    }
+    mt_reader_zero(r, r->at + MT_PATH_RING_LINE, lines - MT_PATH_RING_LINE);
     mt_reader_move(r, lines);
 }
 

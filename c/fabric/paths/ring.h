@@ -2,11 +2,16 @@
  * it. One side of a queue pair writes, the other reads.
  *
  * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that
- * it is there and how long it is. The flag is a WRITE of its own behind the
+ * it is there, in which lap of the ring (the first, third .. or the second,
+ * fourth ..), and how long it is. The flag is a WRITE of its own behind the
  * message, so it is seen after it (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is
- * taken and no completion is made at the reader. Who reads a message zeroes the
- * first word of each of its lines, so that what lies ahead of the writer is never
- * taken for a flag, and then gives the room back: by a WRITE of how much it has
+ * taken and no completion is made at the reader. A flag is of use for its lap alone, so
+ * it can stay, and a message of one line is read without a store to it: that would have
+ * to fetch the line from its writer once more, and what is stored behind it, the answer
+ * for one, would wait for that. Of longer messages the reader zeroes the first word of
+ * each line but the first, as of all lines at the end of the ring that are skipped, so
+ * that what lies ahead of the writer is never taken for a flag.
+ * Then it gives the room back: by a WRITE of how much it has
  * read in all into a word of the writer's: for a quarter of the ring where that leaves
  * with a message the other way, or there is nothing else to do, and for half of it in any
  * case.
@@ -32,6 +37,12 @@ enum {
     MT_PATH_RING_LEAST = 4096,
     MT_PATH_RING_MOST = 64 << 20,
 };
+
+/* Of a flag the lower half is the length of the message. Of the upper half, which is seen
+ * last where a flag is not seen whole, the two lowest bits are 1 in one lap of the ring
+ * and 2 in the next, in turn. */
+#define MT_PATH_RING_FIRST_LAP (UINT64_C(1) << 32)
+#define MT_PATH_RING_LAPS (UINT64_C(3) << 32)
 
 MT_INLINE bool mt_path_ring_right(uint64_t bytes)
 {
@@ -61,6 +72,7 @@ struct mt_path_ring_writer {
     uint32_t posted, completed; /* of those that complete */
     uint64_t tail; /* bytes committed so far */
     uint64_t at;   /* the same in the ring */
+    uint64_t lap;  /* of MT_PATH_RING_LAPS */
     uint64_t head; /* read so far, as last seen */
     uint32_t held; /* messages that are committed and not posted, or not whole */
     uint64_t first, end; /* of these, in the ring: where the first one begins and
@@ -128,6 +140,7 @@ struct mt_path_ring_reader {
     char *ring;
     uint64_t head;  /* bytes read so far */
     uint64_t at;    /* the same in the ring */
+    uint64_t lap;   /* of MT_PATH_RING_LAPS */
     uint64_t told;  /* that the writer knows of, or will */
     uint32_t words; /* since the last one that completes */
     bool telling;   /* that one's WRITE has not completed */
@@ -139,13 +152,15 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
                                         uint64_t bytes);
 void mt_path_ring_reader_close(struct mt_path_ring_reader *r);
 
-/* Whether something is there, or was until another thread took it. Pairs with
- * the WRITE of its flag. */
+/* Whether something is there, or was until another thread took it, who may be about to
+ * begin the next lap. Pairs with the WRITE of its flag. */
 MT_INLINE bool mt_path_ring_waits(const struct mt_path_ring_reader *r)
 {
     uint64_t at = __atomic_load_n(&r->at, __ATOMIC_RELAXED);
-    return __atomic_load_n((const uint64_t *)(r->ring + at),
-                           __ATOMIC_ACQUIRE) != 0;
+    uint64_t flag = __atomic_load_n((const uint64_t *)(r->ring + at),
+                                    __ATOMIC_ACQUIRE);
+    return (flag & MT_PATH_RING_LAPS) ==
+           __atomic_load_n(&r->lap, __ATOMIC_RELAXED);
 }
 
 /* The oldest message. MT_EAGAIN: there is none; MT_EPEER: what is there cannot
