@@ -99,6 +99,7 @@ struct mt_engine_message {
     struct mt_engine_peer *peer;       /* NULL: this process */
     struct mt_engine_request *parked; /* its send, if the payload is there */
     bool taken;                       /* by a probe: in no queue */
+    bool kept;                        /* for the next one, when it is free */
     struct mt_wire head;
     struct mt_wire_rest rest;
     char payload[]; /* of EAGER */
@@ -231,6 +232,8 @@ struct mt_engine {
     uint32_t pending;       /* requests that are not done, and .. */
     uint32_t posted;        /* .. those of them that wait for a message */
     struct mt_engine_context *contexts[MT_ENGINE_BUCKETS];
+    struct mt_engine_message *messages_free; /* of those that are kept, by next */
+    uint32_t messages_kept;
     struct mt_engine_context nowhere;   /* of receives of the engine's own, .. */
     struct mt_engine_discard *discards; /* .. which are these */
     uint32_t discarded; /* messages whose senders waited, not told yet */
@@ -750,6 +753,10 @@ struct mt_engine_message *
 mt_message_new(struct mt_engine_context *context, struct mt_engine_peer *peer,
                const struct mt_wire *head, const struct mt_wire_rest *rest,
                uint64_t payload);
+void mt_message_free(struct mt_engine *engine,
+                     struct mt_engine_message *message);
+/* Those that were kept for the next ones. */
+void mt_messages_free(struct mt_engine *engine);
 /* Forgets a message whose send is cancelled. False: a probe has it. */
 bool mt_message_cancel(struct mt_engine_message *message);
 /* Receives a message into nothing. False: there is no memory for that. */

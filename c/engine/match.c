@@ -63,7 +63,7 @@ static void mt_context_free(struct mt_engine_context *context)
     while (context->any.messages != NULL) {
         struct mt_engine_message *m = context->any.messages;
         mt_message_remove(m);
-        free(m);
+        mt_message_free(context->engine, m);
     }
     free(context->sources);
     free(context->processes);
@@ -137,7 +137,7 @@ static void mt_context_sort(struct mt_engine_context *c)
         } else {
             mt_peer_end(m->peer);
             mt_message_remove(m);
-            free(m);
+            mt_message_free(c->engine, m);
         }
     }
 }

@@ -309,6 +309,7 @@ static void mt_engine_free(struct mt_engine *engine)
 {
     mt_contexts_free(engine);
     mt_discards_free(engine);
+    mt_messages_free(engine);
     mt_transfers_free(engine);
     mt_choices_free(&engine->choices);
     mt_eager_close(engine);

@@ -133,12 +133,13 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
 static void mt_receive_kept(struct mt_engine_request *r,
                             struct mt_engine_message *m)
 {
+    struct mt_engine *engine = r->context->engine; /* the context may go */
     if (m->parked != NULL) {
         mt_receive_self(r, &m->head, m->parked);
     } else {
         mt_receive_begin(r, m->peer, &m->head, &m->rest, m->payload);
     }
-    free(m);
+    mt_message_free(engine, m);
 }
 
 /* Nobody is left who could send it. */
@@ -190,13 +191,54 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
 
 /* ---- messages that wait ---- */
 
+/* Short ones come and go with each message that finds no receive, and often one thread
+ * makes what another one frees: the first ones are kept for the next. */
+enum { MT_MESSAGE_SHORT = 512, MT_MESSAGES_KEPT = 256 };
+
+static struct mt_engine_message *mt_message_room(struct mt_engine *engine,
+                                                 uint64_t payload)
+{
+    struct mt_engine_message *m = engine->messages_free;
+    bool keep = payload <= MT_MESSAGE_SHORT;
+    if (keep && m != NULL) {
+        engine->messages_free = m->next;
+        return m;
+    }
+    keep = keep && engine->messages_kept < MT_MESSAGES_KEPT;
+    m = malloc(sizeof(*m) + (keep ? MT_MESSAGE_SHORT : payload));
+    if (m != NULL) {
+        m->kept = keep;
+        engine->messages_kept += keep;
+    }
+    return m;
+}
+
+void mt_message_free(struct mt_engine *engine, struct mt_engine_message *m)
+{
+    if (m->kept) {
+        m->next = engine->messages_free;
+        engine->messages_free = m;
+    } else {
+        free(m);
+    }
+}
+
+void mt_messages_free(struct mt_engine *engine)
+{
+    while (engine->messages_free != NULL) {
+        struct mt_engine_message *m = engine->messages_free;
+        engine->messages_free = m->next;
+        free(m);
+    }
+}
+
 struct mt_engine_message *
 mt_message_new(struct mt_engine_context *context, struct mt_engine_peer *peer,
                const struct mt_wire *head, const struct mt_wire_rest *rest,
                uint64_t payload)
 {
     struct mt_engine_counts *counts = &context->engine->counts;
-    struct mt_engine_message *m = malloc(sizeof(*m) + payload);
+    struct mt_engine_message *m = mt_message_room(context->engine, payload);
     if (m == NULL) {
         return NULL;
     }
@@ -218,7 +260,7 @@ bool mt_message_cancel(struct mt_engine_message *m)
         return false; /* a probe matched it */
     }
     mt_message_remove(m);
-    free(m);
+    mt_message_free(m->context->engine, m);
     return true;
 }
 
