@@ -583,6 +583,26 @@ static void flood(struct mt_engine_context *c)
     fix_barrier();
 }
 
+/* Whatever way short messages go by then, one that is longer than they may be asks
+ * first. */
+static void limit(struct mt_engine_context *c)
+{
+    static char out[EAGER + 1], in[EAGER + 1];
+    struct mt_engine_counts before, after;
+    struct mt_engine_request s, r;
+    mt_engine_count(fix.engine, &before);
+    fill(out, sizeof(out), fix.rank);
+    start_send(c, &s, (int)(fix.rank + 1) % 3, 3, out, sizeof(out));
+    start_receive(c, &r, (int)(fix.rank + 2) % 3, 3, in, sizeof(in));
+    finish(&s);
+    finish(&r);
+    filled(in, sizeof(in), (fix.rank + 2) % 3);
+    mt_engine_count(fix.engine, &after);
+    EQ(after.eager_messages, before.eager_messages);
+    EQ(after.rendezvous_messages, before.rendezvous_messages + 1);
+    fix_barrier();
+}
+
 static void run_rules(void *argument)
 {
     struct mt_engine_options o = *(struct mt_engine_options *)argument;
@@ -600,6 +620,7 @@ static void run_rules(void *argument)
     contexts(c);
     layouts(c);
     flood(c);
+    limit(c);
     mt_engine_context_close(c);
     fix_close();
 }
