@@ -235,18 +235,24 @@ struct mt_act_wait {
     bool away;     /* the processor was given away since the last one */
 };
 
-/* Between two rounds of progress in which nothing was found: drives the MPI
- * library now and then, and gives the processor away where it is needed. */
+/* Between two rounds of progress in which nothing was found, and now and then in
+ * which something was: drives the MPI library from time to time, and gives the
+ * processor away where it is needed. */
 void mt_act_idle(struct mt_act_wait *wait);
+enum { MT_ACT_MOVED = 16 }; /* turns between two calls of it at most, a power of 2 */
 
 /* One round of both engines' progress. */
 MT_INLINE void mt_act_turn(struct mt_act_wait *wait)
 {
-    if (mt_unlikely(wait->away) ? mt_engine_progress(mt_act.engine)
-                                : mt_engine_spin(mt_act.engine)) {
-        wait->idle = 0;
+    bool moved = mt_unlikely(wait->away) ? mt_engine_progress(mt_act.engine)
+                                         : mt_engine_spin(mt_act.engine);
+    wait->turns++;
+    wait->idle = moved ? 0 : wait->idle + 1;
+    if (!moved || wait->turns % MT_ACT_MOVED == 0) {
+        mt_act_idle(wait);
+    } else {
+        wait->away = false;
     }
-    mt_act_idle(wait);
 }
 
 /* Behind the last turn, and before a handler of the program is called. */

@@ -77,8 +77,6 @@ static void attend(struct mt_act_wait *wait)
 
 void mt_act_idle(struct mt_act_wait *wait)
 {
-    wait->turns++;
-    wait->idle++;
     if (mt_unlikely(wait->turns % MT_ACT_CLOCK == 0) && !wait->attends &&
         !wait->untold) {
         attend(wait);
