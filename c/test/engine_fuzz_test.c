@@ -251,6 +251,7 @@ static void end(void)
     mt_engine_context_close(context);
     mt_contexts_free(&engine);
     mt_discards_free(&engine);
+    mt_messages_free(&engine);
     mt_transfers_free(&engine);
     mt_ring_free(&peers[1]);
     mt_choices_free(&engine.choices);

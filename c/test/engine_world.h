@@ -575,6 +575,7 @@ static void world_end(void)
         }
         mt_contexts_free(e);
         mt_discards_free(e);
+        mt_messages_free(e);
         mt_transfers_free(e);
         mt_eager_close(e);
         for (uint32_t i = 0; i < world.size; i++) {
