@@ -1,0 +1,142 @@
+/* sources: c/engine/?*.c c/fabric/?*.c c/fabric/fault/?*.c c/fabric/iwarp/?*.c c/fabric/paths/?*.c c/fabric/shm/?*.c c/fabric/soft/?*.c c/fabric/verbs/?*.c */
+/* engine_ring_test.c: short messages that are stored into the ring of their receiver
+ * at once count for all the rules that other messages count for. Over shared memory;
+ * over TCP, where they are posted, the same holds. */
+#include "../engine/inside.h"
+#include "engine_fixture.h"
+
+enum { EAGER = 1000, LONG = 5000, TALK = 3, ASKED = 5 };
+
+/* Until short messages go by a ring, both ways. */
+static void talk(struct mt_engine_context *c, int to)
+{
+    struct mt_engine_request s, r;
+    char out[8] = {0}, in[8];
+    for (int i = 0; i < 100; i++) {
+        start_receive(c, &r, to, TALK, in, sizeof(in));
+        start_send(c, &s, to, TALK, out, sizeof(out));
+        finish(&r);
+        finish(&s);
+    }
+}
+
+/* Two receives ask first. The first message that they match is a short one, so that
+ * it ends what the first of them asked for, and the second is written where the second
+ * wants it. */
+static void run_asked(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static char out[LONG], in[2][LONG];
+    struct mt_engine_request r[2], s[2];
+    struct mt_engine_counts before, after;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    talk(c, 1 - (int)fix.rank);
+    fix_barrier();
+    mt_engine_count(fix.engine, &before);
+    if (fix.rank == 1) {
+        start_receive(c, &r[0], 0, ASKED, in[0], LONG);
+        start_receive(c, &r[1], 0, ASKED, in[1], LONG);
+        mt_engine_count(fix.engine, &after);
+        EQ(after.rtr_sent, 2);
+        fix_barrier();
+        finish(&r[0]);
+        finish(&r[1]);
+        EQ(r[0].bytes, 8);
+        EQ(r[1].bytes, LONG);
+        filled(in[0], 8, 1);
+        filled(in[1], LONG, 2);
+        mt_engine_count(fix.engine, &after);
+        EQ(after.rtr_used, 1);
+        EQ(after.rtr_mispredicted, 1);
+    } else {
+        fix_barrier();
+        while (fix.engine->peers[1].rtr == NULL) {
+            fix_turn("what the other asks");
+        }
+        for (int i = 0; i < 100; i++) { /* twice */
+            mt_engine_progress(fix.engine);
+        }
+        fill(out, 8, 1);
+        start_send(c, &s[0], 1, ASKED, out, 8);
+        CHECK(mt_engine_done(&s[0]));
+        fill(out, LONG, 2);
+        start_send(c, &s[1], 1, ASKED, out, LONG);
+        finish(&s[1]);
+        mt_engine_count(fix.engine, &after);
+        EQ(after.ring_messages, before.ring_messages + 1);
+        EQ(after.eager_messages, before.eager_messages + 1);
+        EQ(after.copied_bytes, before.copied_bytes + 8);
+    }
+    mt_engine_context_close(c);
+    fix_close();
+}
+
+/* Without a turn of this process. */
+static void still_barrier(void)
+{
+    struct mt_engine *engine = fix.engine;
+    fix.engine = NULL;
+    fix_barrier();
+    fix.engine = engine;
+}
+
+/* A ring that nobody reads is full at some time. What does not fit goes another way,
+ * and what is sent when there is room again does not overtake it. */
+static void run_full(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    enum { N = 3000, FIRST = 100 };
+    static struct mt_engine_request s[N];
+    static char out[N][24], in[24];
+    struct mt_engine_request r;
+    struct mt_engine_counts counts;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    talk(c, 1 - (int)fix.rank);
+    fix_barrier();
+    for (unsigned i = 0; i < N; i++) {
+        bool there_is_room = i == N - 1;
+        if (fix.rank == 0) {
+            if (there_is_room) {
+                CHECK(!mt_engine_done(&s[i - 1]));
+                still_barrier(); /* all that, before anything is read */
+                still_barrier();
+            }
+            fill(out[i], sizeof(out[i]), i);
+            start_send(c, &s[i], 1, ASKED, out[i], sizeof(out[i]));
+        } else {
+            if (i == 0 || i == FIRST) {
+                still_barrier();
+            }
+            start_receive(c, &r, 0, ASKED, in, sizeof(in));
+            finish(&r);
+            filled(in, sizeof(in), i);
+        }
+    }
+    for (unsigned i = 0; fix.rank == 0 && i < N; i++) {
+        finish(&s[i]);
+    }
+    mt_engine_count(fix.engine, &counts);
+    CHECK(fix.rank == 1 || counts.ring_messages < counts.eager_messages);
+    mt_engine_context_close(c);
+    fix_close();
+}
+
+int main(void)
+{
+    static const char *const devices[] = {"shm", "iwarp:lo"};
+    bool right = true;
+    for (unsigned d = 0; d < 2; d++) {
+        struct mt_engine_options o = {.device = devices[d],
+                                      .fabric.engine_cpu = -1,
+                                      .terms.eager_limit = EAGER,
+                                      .terms.rendezvous = MT_ENGINE_RTR,
+                                      .rtr_usage = 1,
+                                      .rtr_sample = 1000,
+                                      .ring_bytes = 8192};
+        right = fix_run("asked for", 2, run_asked, &o) && right;
+        right = fix_run("a ring that is full", 2, run_full, &o) && right;
+    }
+    return !right;
+}
