@@ -60,9 +60,12 @@ RT_OBJECTS := $(RT_PLAIN:%.c=$(BUILD)/obj/%.o) \
 RT_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 	-Wl,--build-id -Wl,--no-undefined -Wl,--version-script=c/act/exports.map \
 	-Wl,-soname,libmpishim-rt.so
-# Short messages go through many small functions of several files.
-$(RT_OBJECTS): SHIM_CFLAGS += -flto
-RT_LDFLAGS += -flto -flto-partition=one
+# Short messages go through many small functions of several files. Not every compiler
+# can, or has a linker that can.
+LTO := $(shell echo 'int x;' | $(CC) -shared -fPIC -flto -flto-partition=one -Werror \
+	-o /dev/null -xc - 2>/dev/null && echo -flto -flto-partition=one)
+$(RT_OBJECTS): SHIM_CFLAGS += $(firstword $(LTO))
+RT_LDFLAGS += $(LTO)
 # Without asynchronous preemption, which would send signals to its threads.
 GO_RANK_FLAGS := -trimpath -buildvcs=false \
 	-ldflags='-s -w -X=runtime.godebugDefault=asyncpreemptoff=1'
