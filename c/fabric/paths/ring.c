@@ -42,8 +42,7 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                       .remote_address = remote_address,
                                       .rkey = rkey,
                                       .lap = MT_PATH_RING_FIRST_LAP,
-                                      .place = ring,
-                                      .shared = ring != NULL};
+                                      .place = ring};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, MT_PATH_RING_LINE + (ring == NULL ? bytes : 0),
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &w->memory);
@@ -51,6 +50,7 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
         w->memory = NULL;
         return status;
     }
+    w->shared = ring != NULL;
     if (ring == NULL) {
         w->place = (char *)w->memory->address + MT_PATH_RING_LINE;
     }

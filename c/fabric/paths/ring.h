@@ -1,20 +1,18 @@
 /* ring.h: messages by WRITE into a ring in the memory of a peer, which polls
  * it. One side of a queue pair writes, the other reads.
  *
- * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that
- * it is there, in which lap of the ring (the first, third .. or the second,
- * fourth ..), and how long it is. The flag is a WRITE of its own behind the
- * message, so it is seen after it (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is
- * taken and no completion is made at the reader. A flag is of use for its lap alone, so
- * it can stay, and a message of one line is read without a store to it: that would have
- * to fetch the line from its writer once more, and what is stored behind it, the answer
- * for one, would wait for that. Of longer messages the reader zeroes the first word of
- * each line but the first, as of all lines at the end of the ring that are skipped, so
- * that what lies ahead of the writer is never taken for a flag.
- * Then it gives the room back: by a WRITE of how much it has
- * read in all into a word of the writer's: for a quarter of the ring where that leaves
- * with a message the other way, or there is nothing else to do, and for half of it in any
- * case.
+ * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that it is
+ * there, in which lap of the ring (one of two that take turns), and how long it is. The
+ * flag is a WRITE of its own behind the message, so it is seen after it
+ * (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is taken and no completion is made at the
+ * reader. In the next lap it is no flag any more, so it can stay, and a message of one
+ * line is read without a store there: its line would go from the writer's processor to
+ * the reader's twice. Of longer messages the reader zeroes the first word of each line but
+ * the first, as it does of what is skipped at the end of the ring, so that what lies ahead
+ * of the writer is never taken for a flag. Then it gives the room back: by a WRITE of how
+ * much it has read in all into a word of the writer's: for a quarter of the ring where
+ * that leaves with a message the other way, or there is nothing else to do, and for half
+ * of it in any case.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
