@@ -132,7 +132,7 @@ $(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include
 
 $(BUILD)/mpitrace-otf2: $(wildcard c/otf2/*.[ch])
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
+	$(CC) $(CFLAGS) $(NO_PATH) -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
 		-Wmissing-prototypes -Werror -o $@.new c/otf2/*.c $(OTF2_FLAGS)
 	mv $@.new $@
 
@@ -144,7 +144,7 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	mv $@.new $@
 
 $(BUILD)/libmpishim-rt.so: $(RT_OBJECTS) c/act/exports.map
-	$(CC) $(CFLAGS) $(RT_LDFLAGS) -o $@.new $(RT_OBJECTS) -lpthread -ldl
+	$(CC) $(CFLAGS) $(NO_PATH) $(RT_LDFLAGS) -o $@.new $(RT_OBJECTS) -lpthread -ldl
 	mv $@.new $@
 
 $(BUILD)/obj/regservice.a: $(wildcard shim/regservice/*.go \

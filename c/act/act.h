@@ -239,7 +239,7 @@ struct mt_act_wait {
  * which something was: drives the MPI library from time to time, and gives the
  * processor away where it is needed. */
 void mt_act_idle(struct mt_act_wait *wait);
-enum { MT_ACT_MOVED = 16 }; /* turns between two calls of it at most, a power of 2 */
+enum { MT_ACT_MOVED = 16 }; /* turns between two calls of it, at most */
 
 /* One round of both engines' progress. */
 MT_INLINE void mt_act_turn(struct mt_act_wait *wait)

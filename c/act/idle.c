@@ -27,6 +27,10 @@ enum {
     MT_ACT_PAUSE_LATER = 1,
 };
 
+_Static_assert(MT_ACT_CLOCK % MT_ACT_MOVED == 0 &&
+                   MT_ACT_STRIDE % MT_ACT_MOVED == 0,
+               "what is due in a wait is not missed by turns that move something");
+
 static uint64_t mt_driven_at, mt_driven_ns; /* by who has never_taken */
 
 static uint64_t now_ns(void)

@@ -346,6 +346,24 @@ func TestRuntimeExports(t *testing.T) {
 	}
 }
 
+// TestNoPath: no library names the directory that it was built in: ranks compare their
+// build ids, and builds of a commit are the same wherever they are made.
+func TestNoPath(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"libmpishim.so", "libmpishim-rt.so", "libmpishim-go.so", "mpitrace", "mpitrace-fabric", "mpitrace-otf2"} {
+		data, err := os.ReadFile(filepath.Join(root, "build", name))
+		if err != nil {
+			t.Fatalf("%v (make build first)", err)
+		}
+		if bytes.Contains(data, []byte(root+"/")) || bytes.Contains(data, []byte(root+"\x00")) {
+			t.Errorf("%s has %s in it", name, root)
+		}
+	}
+}
+
 // TestGoExports: what leaves the library that brings Go into a rank, and that it
 // is never unloaded, for Go's threads run in it.
 func TestGoExports(t *testing.T) {
