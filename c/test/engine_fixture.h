@@ -195,6 +195,19 @@ static inline void finish(struct mt_engine_request *r)
     CHECK(!r->cancelled);
 }
 
+/* Until short messages go by a ring, both ways, where there is one. */
+static inline void fix_talk(struct mt_engine_context *c, int other, int tag)
+{
+    struct mt_engine_request s, r;
+    char out[8] = {0}, in[8];
+    for (int i = 0; i < 100; i++) {
+        start_receive(c, &r, other, tag, in, sizeof(in));
+        start_send(c, &s, other, tag, out, sizeof(out));
+        finish(&r);
+        finish(&s);
+    }
+}
+
 static inline void fix_close(void)
 {
     struct mt_engine *engine = fix.engine;

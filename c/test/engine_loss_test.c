@@ -7,18 +7,6 @@ enum { EAGER = 1000 };
 
 /* ---- a process ---- */
 
-/* Until short messages go by a ring, both ways, where there is one. */
-static void talk(struct mt_engine_context *c, int to, char *out, char *in)
-{
-    struct mt_engine_request s, r;
-    for (int i = 0; i < 100; i++) {
-        start_receive(c, &r, to, 3, in, 8);
-        start_send(c, &s, to, 3, out, 8);
-        finish(&r);
-        finish(&s);
-    }
-}
-
 /* Process 1 dies. What names it ends, what does not goes on. */
 static void run_death(void *argument)
 {
@@ -29,7 +17,7 @@ static void run_death(void *argument)
     struct mt_engine_context *c = fix_context(7);
     for (int other = 0; other < 3; other++) {
         if (other != (int)fix.rank && (other == 1 || fix.rank == 1)) {
-            talk(c, other, out, in);
+            fix_talk(c, other, 3);
         }
     }
     fix_barrier();
