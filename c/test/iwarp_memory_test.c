@@ -45,10 +45,13 @@ struct slow {
 
 static void slow_open(struct slow *s, uint32_t bytes, bool no_crc)
 {
-    int room = 4096;
+    /* less than what is sent, however fast it is acknowledged */
+    int room = 4096, window = 16384;
     join_with(&s->a, no_crc, &s->b, no_crc);
     CHECK(setsockopt(inner(&s->b)->fd, SOL_SOCKET, SO_SNDBUF, &room,
                      sizeof(room)) == 0);
+    CHECK(setsockopt(inner(&s->a)->fd, SOL_SOCKET, SO_RCVBUF, &window,
+                     sizeof(window)) == 0);
     s->bytes = bytes;
     s->from = malloc(bytes);
     s->to = calloc(bytes, 1);
