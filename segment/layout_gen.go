@@ -7,7 +7,7 @@ import "structs"
 // Version and layout of the segment that this package reads.
 const (
 	VersionMajor        = 4
-	VersionMinor        = 1
+	VersionMinor        = 2
 	LayoutHash   uint64 = 0x794467a014433697
 )
 
@@ -21,7 +21,7 @@ const (
 	SizeBins            = 40      // bin b counts messages of [2^(b-1), 2^b) bytes, bin 0 those of 0; the last bin takes all above
 	DistanceBins        = 32      // bin b counts reuse distances of [2^(b-1), 2^b) accesses; the last bin takes all above
 	StackFrames         = 16      // return addresses kept of one call stack
-	ActDecisions        = 128     // rows of ACT_DECISIONS at most: what the engine distinguishes
+	ActDecisions        = 256     // rows of ACT_DECISIONS at most: what the engine distinguishes
 	PeerOther           = -1      // world rank of the row that holds all peers beyond the table
 	PeerForeign         = -2      // world rank of the row of peers outside MPI_COMM_WORLD (spawned, connected, joined)
 	PeerUnknown         = -3      // world rank of the row of messages whose peer could not be told
@@ -455,9 +455,9 @@ type RawActCount struct {
 type RawActDecision struct {
 	_                structs.HostLayout
 	Communicator     [32]byte // MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others
-	From             uint64   // payload, at least
+	From             uint64   // payload, of receives their room, at least
 	To               uint64   // payload, less than; 0: no limit
-	Chosen           [8]byte  // protocol that is taken: read or write
+	Chosen           [8]byte  // protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter
 	RunnerUp         [8]byte  // the other one
 	Newcomer         [8]byte  // which of them was tried against what was known
 	State            [12]byte // trying, kept or retreated
@@ -469,7 +469,7 @@ type RawActDecision struct {
 	Pairs            uint32   // of epochs, in all trials
 	FallBacks        uint64   // from a newcomer that had been kept
 	DecidedNS        uint64   // latest decision, since the engine was opened; 0: not decided yet
-	Messages         uint64   // sent
+	Messages         uint64   // sent, or received
 	NewcomerMessages uint64   // of these, by the newcomer
 	Bytes            uint64   // payload of all
 }

@@ -5,6 +5,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cache.h"
 
@@ -59,15 +60,20 @@ static void name_context(char *name, size_t size, uint32_t id)
     }
 }
 
-static void name_way(char *name, size_t size, enum mt_engine_rendezvous way)
+/* What was known, or the newcomer, of sends or of receives; name is zeros. */
+static void name_way(char *name, size_t size, bool receives, bool newcomer)
 {
-    snprintf(name, size, "%s", way == MT_ENGINE_RPUT ? "write" : "read");
+    const char *way = receives ? newcomer ? "receiver" : "sender"
+                      : newcomer ? "write"
+                                 : "read";
+    size_t n = strlen(way);
+    memcpy(name, way, n < size ? n : size);
 }
 
 static void take_decision(struct mt_seg_act_decision *row,
                           const struct mt_engine_decision *d)
 {
-    bool newcomer = d->chosen == d->newcomer;
+    const bool newcomer = d->newcomer;
     *row = (struct mt_seg_act_decision){
         .from = d->from,
         .to = d->to,
@@ -83,10 +89,9 @@ static void take_decision(struct mt_seg_act_decision *row,
         .bytes = d->bytes[0] + d->bytes[1],
     };
     name_context(row->communicator, sizeof(row->communicator), d->context);
-    name_way(row->chosen, sizeof(row->chosen), d->chosen);
-    name_way(row->runner_up, sizeof(row->runner_up),
-             newcomer ? d->known : d->newcomer);
-    name_way(row->newcomer, sizeof(row->newcomer), d->newcomer);
+    name_way(row->chosen, sizeof(row->chosen), d->receives, newcomer);
+    name_way(row->runner_up, sizeof(row->runner_up), d->receives, !newcomer);
+    name_way(row->newcomer, sizeof(row->newcomer), d->receives, true);
     snprintf(row->state, sizeof(row->state), "%s", d->state);
     snprintf(row->reason, sizeof(row->reason), "%s", d->reason);
 }

@@ -143,8 +143,8 @@ static void put_decision(FILE *file, const struct mt_seg_act_decision *d)
     fprintf(file,
             "{\"communicator\": \"%s\", \"from\": %" PRIu64
             ", \"to\": %" PRIu64
-            ", \"chosen\": \"%s\", \"runner_up\": \"%s\", "
-            "\"newcomer\": \"%s\", \"state\": \"%s\", \"reason\": \"%s\", "
+            ", \"chosen\": \"%.8s\", \"runner_up\": \"%.8s\", "
+            "\"newcomer\": \"%.8s\", \"state\": \"%s\", \"reason\": \"%s\", "
             "\"change\": %.6g, \"judged_pairs\": %u, \"pairs\": %u, "
             "\"fall_backs\": %" PRIu64 ", \"measured_ns\": %.6g, "
             "\"runner_up_ns\": %.6g, \"decided_ns\": %" PRIu64

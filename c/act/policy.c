@@ -67,7 +67,8 @@ static void rendezvous_read(const char *value, size_t length, bool proof,
                         : writes ? MT_ENGINE_RPUT
                         : asks   ? MT_ENGINE_RTR
                                  : MT_ENGINE_RGET;
-    terms->choose = reads && writes && proof;
+    terms->try_written = reads && writes && proof;
+    terms->try_asking = asks && (reads || writes) && proof;
 }
 
 static const char *under(const char *text, const char *prefix,

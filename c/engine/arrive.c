@@ -57,7 +57,7 @@ static enum mt_status mt_arrive_pull(struct mt_engine_transfer *t,
         return MT_EPEER;
     }
     mt_transfer_count(t, -1);
-    t->spoilt = t->spoilt || t->way != MT_WIRE_NO_READ;
+    t->request->spoilt = t->request->spoilt || t->way != MT_WIRE_NO_READ;
     t->way = MT_WIRE_NO_READ;
     mt_transfer_count(t, 1);
     t->bytes = rest->bytes;

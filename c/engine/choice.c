@@ -101,8 +101,8 @@ bool mt_choice_begin(struct mt_choice *c, uint64_t bytes, uint64_t now_ns)
         c->spoilt = true;
     }
     bool newcomer = c->newcomer && c->messages <= MT_EPOCH_MOST;
-    c->sent[newcomer]++;
-    c->sent_bytes[newcomer] += bytes;
+    c->went[newcomer]++;
+    c->bytes[newcomer] += bytes;
     return newcomer;
 }
 

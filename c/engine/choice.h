@@ -1,5 +1,6 @@
 /* choice.h: which way long messages of a communicator and size go where the
- * policy leaves that open: by trial (trial.h). An epoch is the messages between
+ * policy leaves that open: by trial (trial.h). Senders try writing against being
+ * read, receivers asking first against waiting. An epoch is the messages between
  * two moments at which none of them is under way, and costs the time from its
  * first message to the first of the next, by the message: what a way costs at
  * either end, and what it hides behind the program's own work, is in it as far as
@@ -32,7 +33,7 @@ struct mt_choice {
     uint64_t began_ns;
     uint64_t random;
     uint64_t decided_ns; /* when; 0: not yet */
-    uint64_t sent[2], sent_bytes[2]; /* known, newcomer */
+    uint64_t went[2], bytes[2]; /* known, newcomer */
 };
 
 struct mt_choices {

@@ -6,18 +6,16 @@ static const char *const mt_trial_reasons[] = {"open", "faster", "slower",
                                                "no-loss", "no-gain"};
 
 static struct mt_engine_decision
-mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c)
+mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c,
+               bool receives)
 {
     const struct mt_trial *t = &c->trial;
-    enum mt_engine_rendezvous known = MT_ENGINE_RGET;
-    enum mt_engine_rendezvous newcomer = MT_ENGINE_RPUT;
     struct mt_engine_decision d = {
         .context = c->context,
         .from = UINT64_C(1) << c->size,
         .to = c->size < 63 ? UINT64_C(2) << c->size : 0,
-        .known = known,
-        .newcomer = newcomer,
-        .chosen = mt_trial_chosen(t) ? newcomer : known,
+        .receives = receives,
+        .newcomer = mt_trial_chosen(t),
         .state = mt_trial_states[t->state],
         .reason = mt_trial_reasons[t->reason],
         .change = t->change,
@@ -29,28 +27,37 @@ mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c)
         .decided_ns = c->decided_ns > 0 ? c->decided_ns - engine->opened_ns : 0,
     };
     for (unsigned i = 0; i < 2; i++) {
-        d.messages[i] = c->sent[i];
-        d.bytes[i] = c->sent_bytes[i];
+        d.messages[i] = c->went[i];
+        d.bytes[i] = c->bytes[i];
     }
     return d;
+}
+
+static uint32_t mt_decisions_of(const struct mt_engine *engine, bool receives,
+                                struct mt_engine_decision *out, uint32_t n,
+                                uint32_t room)
+{
+    const struct mt_choices *all =
+        receives ? &engine->receives : &engine->sends;
+    for (uint32_t i = 0; i < 2 * MT_CHOICES + MT_CHOICE_SIZES; i++) {
+        const struct mt_choice *c = i < 2 * MT_CHOICES
+                                        ? all->rows[i]
+                                        : all->others[i - 2 * MT_CHOICES];
+        if (c != NULL && n < room) {
+            out[n] = mt_decision_of(engine, c, receives);
+        }
+        n += c != NULL;
+    }
+    return n;
 }
 
 uint32_t mt_engine_decisions(const struct mt_engine *engine,
                              struct mt_engine_decision *out, uint32_t room)
 {
     struct mt_engine *e = (struct mt_engine *)engine;
-    const struct mt_choices *all = &e->choices;
-    uint32_t n = 0;
     mt_engine_lock(e);
-    for (uint32_t i = 0; i < 2 * MT_CHOICES + MT_CHOICE_SIZES; i++) {
-        const struct mt_choice *c = i < 2 * MT_CHOICES
-                                        ? all->rows[i]
-                                        : all->others[i - 2 * MT_CHOICES];
-        if (c != NULL && n < room) {
-            out[n] = mt_decision_of(e, c);
-        }
-        n += c != NULL;
-    }
+    uint32_t n = mt_decisions_of(e, false, out, 0, room);
+    n = mt_decisions_of(e, true, out, n, room);
     mt_engine_unlock(e);
     return n;
 }

@@ -84,8 +84,6 @@ struct mt_engine_transfer {
     bool failed;      /* one of them, or the peer before them */
     bool offered;     /* they go where an RTR wants them */
     uint8_t way;      /* enum mt_wire_flag of its RTS */
-    bool spoilt;      /* it did not go the way that was chosen */
-    struct mt_choice *choice; /* NULL: there was none */
     uint64_t check;   /* of a receive: see mt_wire_rest.answer */
     struct mt_read read;
 };
@@ -241,7 +239,7 @@ struct mt_engine {
     uint32_t transfer_count, transfer_room, transfer_turn;
     struct mt_engine_transfer *transfers_free;
     struct mt_engine_counts counts;
-    struct mt_choices choices;
+    struct mt_choices sends, receives; /* where the policy leaves it open */
     struct mt_eager *eager;  /* NULL: all short messages are copied, and .. */
     const char *eager_off;   /* .. this is why; or they are for now */
     uint64_t opened_ns;
@@ -410,6 +408,10 @@ MT_INLINE bool mt_names_right(const struct mt_engine_context *context,
 void mt_request_begin(struct mt_engine_context *context,
                       struct mt_engine_request *request,
                       const struct mt_buffer *buffer);
+/* It is one more of its context and size, which choose the way between them. True:
+ * by what is tried. */
+bool mt_request_choose(struct mt_engine_request *request,
+                       struct mt_choices *choices);
 /* Done: the caller of the engine may have taken it back when this returns. */
 void mt_request_end(struct mt_engine_request *request, enum mt_status status);
 /* The same, once the device has no work of it any more. */
@@ -678,7 +680,9 @@ void mt_transfer_unregister(struct mt_engine_transfer *transfer);
 
 /* ---- rtr.c ---- */
 
-/* A receive that was posted asks, if it may. */
+/* Whether a long receive asks, if it can, by its policy or what was found out. */
+bool mt_rtr_wanted(struct mt_engine_request *request);
+/* One that was posted asks, if it may. */
 void mt_rtr_ask(struct mt_engine_request *request);
 /* Its message came, and not by the RTR. Keeps its transfer for an RTS. */
 void mt_rtr_settle(struct mt_engine_request *request,

@@ -311,7 +311,8 @@ static void mt_engine_free(struct mt_engine *engine)
     mt_discards_free(engine);
     mt_messages_free(engine);
     mt_transfers_free(engine);
-    mt_choices_free(&engine->choices);
+    mt_choices_free(&engine->sends);
+    mt_choices_free(&engine->receives);
     mt_eager_close(engine);
     if (engine->mesh.rails != NULL) {
         mt_mesh_destroy(&engine->mesh);

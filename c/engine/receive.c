@@ -23,6 +23,8 @@ void mt_request_begin(struct mt_engine_context *context,
     request->peer = NULL;
     request->transfer = NULL;
     request->parked = NULL;
+    request->choice = NULL;
+    request->spoilt = false;
     request->buffer = *buffer;
     request->mark = MT_RTR_NONE;
     request->mode = MT_ENGINE_STANDARD;
@@ -32,11 +34,33 @@ void mt_request_begin(struct mt_engine_context *context,
     mt_engine_add(&engine->pending, 1);
 }
 
+bool mt_request_choose(struct mt_engine_request *request,
+                       struct mt_choices *choices)
+{
+    struct mt_engine *engine = request->context->engine;
+    struct mt_choice *c = mt_choice_get(choices, request->context->id,
+                                        request->buffer.bytes);
+    if (c == NULL) {
+        return false;
+    }
+    uint32_t before = c->trial.fall_backs;
+    bool newcomer = mt_choice_begin(
+        c, request->buffer.bytes, mt_choice_due(c) ? mt_engine_now_ns() : 0);
+    engine->counts.fall_backs += c->trial.fall_backs - before;
+    request->choice = c;
+    return newcomer;
+}
+
 void mt_request_forget(struct mt_engine_request *request)
 {
     struct mt_engine_context *context = request->context;
     if (request->transfer != NULL) {
         mt_transfer_free(request->transfer);
+    }
+    if (mt_unlikely(request->choice != NULL)) {
+        /* one that was cancelled, or failed, says nothing of its way */
+        mt_choice_end(request->choice, request->spoilt || request->cancelled ||
+                                           request->status != MT_OK);
     }
     mt_engine_add(&context->engine->pending, -1);
     context->requests--;
@@ -165,13 +189,15 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
-    if (!mt_terms_eager(engine, buffer)) {
+    const bool eager = mt_terms_eager(engine, buffer);
+    if (!eager) {
         mt_engine_round(engine); /* its message may be here: it is fetched now,
                                   * and not when somebody waits for it */
     }
     mt_request_begin(context, request, buffer);
     request->want_source = source;
     request->want_tag = tag;
+    const bool asks = !eager && mt_rtr_wanted(request);
     struct mt_engine_message *m = mt_match_receive(context, source, tag);
     if (m != NULL) {
         mt_message_remove(m);
@@ -180,8 +206,7 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         mt_request_end(request, MT_EPEER);
     } else {
         mt_posted_add(context, request);
-        if (mt_unlikely(mt_terms(engine, buffer)->rendezvous ==
-                        MT_ENGINE_RTR)) {
+        if (mt_unlikely(asks)) {
             mt_rtr_ask(request);
         }
     }

@@ -51,16 +51,23 @@ static bool mt_rtr_sends(struct mt_engine_peer *peer,
            mt_leave_note(peer, &head, &rest, NULL, 0) == MT_OK;
 }
 
+bool mt_rtr_wanted(struct mt_engine_request *r)
+{
+    struct mt_engine *engine = r->context->engine;
+    const struct mt_engine_terms *terms = mt_terms(engine, &r->buffer);
+    bool asks = terms->rendezvous == MT_ENGINE_RTR;
+    if ((!asks && !terms->try_asking) || !engine->writes ||
+        r->want_source == MT_ENGINE_ANY || r->want_tag == MT_ENGINE_ANY ||
+        r->context->processes[r->want_source] == engine->process) {
+        return false;
+    }
+    return asks || mt_request_choose(r, &engine->receives);
+}
+
 void mt_rtr_ask(struct mt_engine_request *r)
 {
     struct mt_engine *engine = r->context->engine;
     uint32_t ahead;
-    if (mt_terms_eager(engine, &r->buffer) ||
-        r->want_source == MT_ENGINE_ANY || r->want_tag == MT_ENGINE_ANY ||
-        r->context->processes[r->want_source] == engine->process ||
-        !engine->writes) {
-        return;
-    }
     struct mt_engine_peer *peer =
         &engine->peers[r->context->processes[r->want_source]];
     struct mt_rtr *rtr = mt_peer_connected(peer) ? mt_rtr_of(peer) : NULL;
@@ -228,7 +235,7 @@ void mt_rtr_take(struct mt_engine_request *r)
     t->remote_number = o->number;
     t->remote_address = o->address;
     t->remote_key = o->rkey;
-    t->offered = t->spoilt = true;
+    t->offered = r->spoilt = true;
     t->way = MT_WIRE_PUT;
     r->state = MT_REQUEST_PUT;
 }

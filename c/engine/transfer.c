@@ -59,11 +59,6 @@ void mt_transfer_free(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
     mt_transfer_release(t);
-    if (mt_unlikely(t->choice != NULL)) {
-        /* one that was cancelled, or failed, says nothing of its way */
-        mt_choice_end(t->choice, t->spoilt || t->request->cancelled ||
-                                     t->request->status != MT_OK);
-    }
     t->request->transfer = NULL;
     t->request = NULL;
     t->next = engine->transfers_free;
@@ -128,19 +123,10 @@ static bool mt_transfer_choose(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
     const struct mt_engine_terms *terms = mt_terms(engine, &t->request->buffer);
-    if (!terms->choose || !engine->reads || !engine->writes) {
+    if (!terms->try_written || !engine->reads || !engine->writes) {
         return terms->rendezvous == MT_ENGINE_RPUT;
     }
-    t->choice = mt_choice_get(&engine->choices, t->request->context->id,
-                              t->bytes);
-    if (t->choice == NULL) {
-        return false;
-    }
-    uint64_t now = mt_choice_due(t->choice) ? mt_engine_now_ns() : 0;
-    uint32_t before = t->choice->trial.fall_backs;
-    bool newcomer = mt_choice_begin(t->choice, t->bytes, now);
-    engine->counts.fall_backs += t->choice->trial.fall_backs - before;
-    return newcomer;
+    return mt_request_choose(t->request, &engine->sends);
 }
 
 void mt_transfer_expose(struct mt_engine_transfer *t)
@@ -157,7 +143,7 @@ void mt_transfer_expose(struct mt_engine_transfer *t)
     bool puts = writes && (!reads || mt_transfer_choose(t));
     if ((!puts && !reads) ||
         mt_transfer_register(t, puts ? 0 : MT_FABRIC_REMOTE_READ) != MT_OK) {
-        t->spoilt = true;
+        t->request->spoilt = true;
         return;
     }
     t->way = puts ? MT_WIRE_PUT : 0;

@@ -85,9 +85,10 @@ struct mt_engine_terms {
     enum mt_engine_reuse reuse;
     uint64_t reuse_from; /* shorter messages are copied; never below 128 bytes */
     enum mt_engine_rendezvous rendezvous;
-    /* Tries RPUT against RGET, and takes what is shown to be faster, for each
-     * context and size. */
-    bool choose;
+    /* What is tried, and taken where it is shown to be faster, for each context
+     * and size: */
+    bool try_written; /* by a sender: RPUT against RGET */
+    bool try_asking;  /* by a receiver: RTR against what the senders do */
 };
 
 /* Registrations that somebody keeps from message to message. get: one that
@@ -206,6 +207,8 @@ struct mt_engine_request {
     struct mt_engine_peer *peer;
     struct mt_engine_transfer *transfer; /* of what is not copied at once */
     struct mt_engine_message *parked;    /* a send that waits to be matched */
+    struct mt_choice *choice; /* that it is an instance of; NULL: of none */
+    bool spoilt;              /* it did not go the way that was chosen */
     struct mt_buffer buffer;
     uint64_t number; /* of a receive as it was posted; then the peer's */
     uint32_t mark;   /* of a receive that asks first */
@@ -308,11 +311,13 @@ struct mt_engine_peers {
 void mt_engine_count_peers(const struct mt_engine *engine,
                            struct mt_engine_peers *peers_p);
 
-/* What was tried for the long messages of a context and size (policy/proof). */
+/* What was tried for the long messages of a context and size (policy/proof): of
+ * sends RPUT against RGET, of receives RTR against none. */
 struct mt_engine_decision {
     uint32_t context; /* id; UINT32_MAX: of all that found no place */
-    uint64_t from, to; /* payload; to: less than, 0: no limit */
-    enum mt_engine_rendezvous known, newcomer, chosen;
+    uint64_t from, to; /* payload, of receives their room; to: less than, 0: no limit */
+    bool receives;
+    bool newcomer; /* is what was decided for */
     const char *state;  /* trying, kept, retreated */
     const char *reason; /* open, faster, slower, no-loss, no-gain */
     double change;      /* newcomer's time over known's less 1, median of .. */
@@ -323,6 +328,7 @@ struct mt_engine_decision {
     uint64_t decided_ns; /* since the engine was opened; 0: not decided yet */
     uint64_t messages[2], bytes[2]; /* by known, by newcomer */
 };
+
 /* What sending straight from memory rests on: medians and means of the latest
  * times, in ns, of messages of from to less than 2 * from bytes. */
 struct mt_engine_reuse_cost {

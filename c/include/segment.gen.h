@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define MPITRACE_SEGMENT_MAJOR 4
-#define MPITRACE_SEGMENT_MINOR 1
+#define MPITRACE_SEGMENT_MINOR 2
 #define MPITRACE_LAYOUT_HASH UINT64_C(0x794467a014433697)
 
 /* allocated when a segment is made */
@@ -26,7 +26,7 @@
 /* return addresses kept of one call stack */
 #define MPITRACE_STACK_FRAMES (16)
 /* rows of ACT_DECISIONS at most: what the engine distinguishes */
-#define MPITRACE_ACT_DECISIONS (128)
+#define MPITRACE_ACT_DECISIONS (256)
 /* world rank of the row that holds all peers beyond the table */
 #define MPITRACE_PEER_OTHER (-1)
 /* world rank of the row of peers outside MPI_COMM_WORLD (spawned, connected, joined) */
@@ -666,9 +666,9 @@ _Static_assert(offsetof(struct mt_seg_act_count, value) == 40, "act_count.value"
 /* What was tried for the messages of a communicator and size (docs/act.md). */
 struct mt_seg_act_decision {
     char communicator[32]; /* MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others */
-    uint64_t from; /* payload, at least */
+    uint64_t from; /* payload, of receives their room, at least */
     uint64_t to; /* payload, less than; 0: no limit */
-    char chosen[8]; /* protocol that is taken: read or write */
+    char chosen[8]; /* protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter */
     char runner_up[8]; /* the other one */
     char newcomer[8]; /* which of them was tried against what was known */
     char state[12]; /* trying, kept or retreated */
@@ -680,7 +680,7 @@ struct mt_seg_act_decision {
     uint32_t pairs; /* of epochs, in all trials */
     uint64_t fall_backs; /* from a newcomer that had been kept */
     uint64_t decided_ns; /* latest decision, since the engine was opened; 0: not decided yet */
-    uint64_t messages; /* sent */
+    uint64_t messages; /* sent, or received */
     uint64_t newcomer_messages; /* of these, by the newcomer */
     uint64_t bytes; /* payload of all */
 };

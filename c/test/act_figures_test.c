@@ -28,9 +28,8 @@ uint32_t mt_engine_decisions(const struct mt_engine *engine,
             .context = i == 3 ? UINT32_MAX : i,
             .from = 65536,
             .to = 131072,
-            .known = MT_ENGINE_RGET,
-            .newcomer = MT_ENGINE_RPUT,
-            .chosen = i == 0 ? MT_ENGINE_RPUT : MT_ENGINE_RGET,
+            .receives = i >= 2,
+            .newcomer = i % 2 == 0,
             .state = i == 0 ? "kept" : "retreated",
             .reason = i == 0 ? "faster" : "no-gain",
             .change = -0.25,
@@ -107,6 +106,11 @@ static void test_decisions(void)
     CHECK(strcmp(rows[1].chosen, "read") == 0);
     CHECK(strcmp(rows[1].runner_up, "write") == 0);
     CHECK(strcmp(rows[1].newcomer, "write") == 0);
+    CHECK(strncmp(rows[2].chosen, "receiver", sizeof(rows[2].chosen)) == 0);
+    CHECK(strcmp(rows[2].runner_up, "sender") == 0);
+    CHECK(strcmp(rows[3].chosen, "sender") == 0);
+    CHECK(strncmp(rows[3].runner_up, "receiver", sizeof(rows[3].runner_up)) == 0);
+    CHECK(strncmp(rows[3].newcomer, "receiver", sizeof(rows[3].newcomer)) == 0);
     CHECK(strcmp(rows[1].state, "retreated") == 0);
     CHECK(strcmp(rows[1].reason, "no-gain") == 0);
     CHECK(rows[0].measured_ns == 3000 && rows[0].runner_up_ns == 4000);

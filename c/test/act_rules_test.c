@@ -12,7 +12,7 @@
 #include "check.h"
 
 static const struct mt_engine_terms base = {
-    .eager_limit = 16384, .reuse_from = 128, .choose = true};
+    .eager_limit = 16384, .reuse_from = 128, .try_written = true};
 
 enum { EAGER_AUTO = 500 };
 
@@ -95,7 +95,7 @@ static void say_few(void)
     CHECK_EQ(t->reuse, MT_ENGINE_REUSES);
     CHECK_EQ(t->reuse_from, 4096);
     CHECK_EQ(t->eager_limit, 16384);
-    CHECK(t->choose);
+    CHECK(t->try_written);
     CHECK(t == mt_act_rules_terms(rules, &asked)); /* and stays */
 
     asked.call = MT_ACT_CALL_SEND;
@@ -106,7 +106,7 @@ static void say_few(void)
     asked.bytes = 1000000;
     t = mt_act_rules_terms(rules, &asked);
     CHECK_EQ(t->rendezvous, MT_ENGINE_RPUT);
-    CHECK(!t->choose);
+    CHECK(!t->try_written);
 
     asked.bytes = 4000;
     CHECK_EQ(mt_act_rules_terms(rules, &asked)->eager_limit, 16384);
@@ -123,7 +123,7 @@ static void say_few(void)
     t = mt_act_rules_terms(rules, &asked);
     CHECK_EQ(t->eager_limit, 65536);
     CHECK_EQ(t->rendezvous, MT_ENGINE_RGET);
-    CHECK(t->choose);
+    CHECK(t->try_written);
     asked.site = 1; /* nowhere */
     CHECK_EQ(mt_act_rules_terms(rules, &asked)->eager_limit, 16384);
     free_rules(rules);
@@ -216,14 +216,26 @@ struct twin {
 
 static const char *const calls[] = {"",         "send", "isend", "persistent",
                                     "sendrecv", "recv", "irecv"};
-static const char *const ways[] = {"read", "write", "receiver"};
+/* tries: with proof=on */
+static const struct {
+    const char *text;
+    enum mt_engine_rendezvous rendezvous;
+    bool try_written, try_asking;
+} ways[] = {{"read", MT_ENGINE_RGET, false, false},
+            {"write", MT_ENGINE_RPUT, false, false},
+            {"receiver", MT_ENGINE_RTR, false, false},
+            {"read+write", MT_ENGINE_RGET, true, false},
+            {"read-event+receiver", MT_ENGINE_RGET, false, true},
+            {"write+receiver", MT_ENGINE_RPUT, false, true},
+            {"read+write+receiver", MT_ENGINE_RGET, true, true}};
+enum { WAYS = sizeof(ways) / sizeof(*ways) };
 static const char *const wheres[] = {"", "same-node", "other-node"};
 
 static struct twin draw_rule(unsigned i, char *text, size_t size)
 {
     struct twin t = {.call = half() ? -1 : 1 + (int)draw(MT_ACT_CALLS - 1),
                      .eager = half() ? -1 : (int)draw(2),
-                     .rendezvous = half() ? -1 : (int)draw(3),
+                     .rendezvous = half() ? -1 : (int)draw(WAYS),
                      .communicator = half() ? NULL : half() ? "a" : "b",
                      .from = half() ? -1 : (long)draw(10),
                      .eager_limit = half() ? -1 : (long)draw(100),
@@ -242,7 +254,7 @@ static struct twin draw_rule(unsigned i, char *text, size_t size)
     LINE(t.from >= 0 && t.to < 0, "when.size=%ld..\n", i, t.from)
     LINE(t.where > 0, "when.peer=%s\n", i, wheres[t.where])
     LINE(t.eager >= 0, "use.eager=%s\n", i, t.eager == 0 ? "copy" : "reuse")
-    LINE(t.rendezvous >= 0, "use.rendezvous=%s\n", i, ways[t.rendezvous])
+    LINE(t.rendezvous >= 0, "use.rendezvous=%s\n", i, ways[t.rendezvous].text)
     LINE(t.eager_limit > 0, "use.eager_limit=%ld\n", i, t.eager_limit)
     LINE(t.eager_limit == 0, "use.eager_limit=auto\n", i)
     LINE(t.reuse_from >= 0, "use.reuse_from=%ld\n", i, t.reuse_from)
@@ -266,7 +278,9 @@ static void random_rules(void)
     static char text[RULES * 400];
     struct twin twins[RULES];
     unsigned count = 1 + draw(RULES);
-    snprintf(text, sizeof(text), "proof=on\nrules=%u\n", count);
+    bool proof = half();
+    snprintf(text, sizeof(text), "proof=%s\nrules=%u\n", proof ? "on" : "off",
+             count);
     for (unsigned i = 0; i < count; i++) {
         twins[i] = draw_rule(i, text, sizeof(text));
     }
@@ -293,8 +307,9 @@ static void random_rules(void)
             }
             if (!rendezvous && t->rendezvous >= 0) {
                 rendezvous = true;
-                want.choose = false;
-                want.rendezvous = (enum mt_engine_rendezvous)t->rendezvous;
+                want.rendezvous = ways[t->rendezvous].rendezvous;
+                want.try_written = proof && ways[t->rendezvous].try_written;
+                want.try_asking = proof && ways[t->rendezvous].try_asking;
             }
             if (!limit && t->eager_limit >= 0) {
                 limit = true;
@@ -310,7 +325,8 @@ static void random_rules(void)
         const struct mt_engine_terms *got = mt_act_rules_terms(rules, &asked);
         CHECK_EQ(got->reuse, want.reuse);
         CHECK_EQ(got->rendezvous, want.rendezvous);
-        CHECK_EQ(got->choose, want.choose);
+        CHECK_EQ(got->try_written, want.try_written);
+        CHECK_EQ(got->try_asking, want.try_asking);
         CHECK_EQ(got->eager_limit, want.eager_limit);
         CHECK_EQ(got->reuse_from, want.reuse_from);
         CHECK(got->eager_limit <= most.eager_limit);

@@ -52,8 +52,8 @@ static void faster(void)
     CHECK(c->trial.state == MT_TRIAL_KEPT);
     CHECK(n >= 16 * MT_EPOCH_RESTS);
     CHECK(c->decided_ns > 0 && c->decided_ns <= now);
-    CHECK_EQ(c->sent[0] + c->sent[1], n);
-    CHECK_EQ(c->sent_bytes[1], c->sent[1] << 20);
+    CHECK_EQ(c->went[0] + c->went[1], n);
+    CHECK_EQ(c->bytes[1], c->went[1] << 20);
     /* now it goes by the newcomer, and no time is wanted */
     for (unsigned i = 0; i < 100; i++) {
         CHECK(!mt_choice_due(c));

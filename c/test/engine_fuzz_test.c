@@ -186,7 +186,8 @@ static void begin(void)
     engine.writes = true;
     engine.ring_bytes = RING;
     engine.o.terms.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
-    engine.o.terms.choose = turn / 3 % 2 == 0;
+    engine.o.terms.try_written = turn / 3 % 2 == 0;
+    engine.o.terms.try_asking = turn / 6 % 2 == 0;
     engine.o.verify_every = turn % 4;
     turn++;
     engine.rails.rails[0].send_cq = &cqs[0];
@@ -254,7 +255,8 @@ static void end(void)
     mt_messages_free(&engine);
     mt_transfers_free(&engine);
     mt_ring_free(&peers[1]);
-    mt_choices_free(&engine.choices);
+    mt_choices_free(&engine.sends);
+    mt_choices_free(&engine.receives);
     mt_credits_close(&peers[1].credits);
     free(peers[1].rtr);
     CHECK_EQ(memories, 0);

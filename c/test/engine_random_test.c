@@ -224,7 +224,7 @@ static const struct mt_engine_terms *draw_terms(struct actor *a)
 {
     static const struct mt_engine_terms some[] = {
         {.eager_limit = 0, .rendezvous = MT_ENGINE_RPUT},
-        {.eager_limit = EAGER / 2, .choose = true},
+        {.eager_limit = EAGER / 2, .try_written = true, .try_asking = true},
         {.eager_limit = 10 * EAGER, .rendezvous = MT_ENGINE_RTR},
         {.eager_limit = EAGER, .reuse = MT_ENGINE_REUSES_ALWAYS},
     };
@@ -678,7 +678,8 @@ static bool try(const char *what, uint32_t processes, struct job job)
     job.options.terms.rendezvous = (enum mt_engine_rendezvous)(turn % 3);
     job.options.rtr_usage = 20; /* so that there are many */
     job.options.rtr_sample = 10;
-    job.options.terms.choose = turn / 3 % 2 == 0;
+    job.options.terms.try_written = turn / 3 % 2 == 0;
+    job.options.terms.try_asking = turn / 3 % 2 == 1;
     job.options.verify_every = (uint32_t)(turn / 2 % 3);
     job.options.terms.reuse =
         turn % 3 == 0 ? MT_ENGINE_COPIES : MT_ENGINE_REUSES_ALWAYS;

@@ -8,7 +8,8 @@
  *             (MPI 4.1, 3.5);
  *   asking    a receive asks if nothing that may match its message is ahead of it
  *             without an RTR, it names what it wants, and its envelope is not
- *             silent (c/engine/rtr.h);
+ *             silent (c/engine/rtr.h); where that is tried, if its epoch does
+ *             (c/engine/choice.h);
  *   silence   worked out anew, each time, from all that ever became of the
  *             receives of an envelope.
  *
@@ -59,6 +60,7 @@ static struct world_options options;
 static uint32_t tags; /* of the program */
 static unsigned long long state;
 static uint64_t used, sent, silenced;
+static uint64_t tried; /* of those that asked, where that is tried */
 static uint64_t asked_now; /* RTRs that were heard since it was set to 0 */
 
 static uint32_t dice(uint32_t below)
@@ -278,7 +280,12 @@ static void receive_next(uint32_t wild)
     CHECK_EQ(mt_engine_receive(world.contexts[r->at], &r->request, r->source,
                                r->tag, &b),
              MT_OK);
+    if (options.try_asking &&
+        (r->request.choice == NULL || !r->request.choice->newcomer)) {
+        asks = 0;
+    }
     CHECK_EQ(asked_now, asks == 1 && !poor);
+    tried += options.try_asking ? asked_now : 0;
     r->asked = asked_now > 0;
     r->silent = asks == -1;
 }
@@ -424,6 +431,10 @@ static void program(unsigned long long seed)
                                      .sample = 1 + dice(dice(2) == 0 ? 3 : 12),
                                      .max_work = 16 + dice(MOST),
                                      .rendezvous = MT_ENGINE_RTR};
+    if (dice(3) == 0) {
+        options.rendezvous = MT_ENGINE_RGET;
+        options.try_asking = true;
+    }
     send_count = receive_count = history_count = came_count = 0;
     tags = 1 + dice(TAGS);
     world_begin(&options);
@@ -482,6 +493,6 @@ int main(int argc, char **argv)
     printf("%llu RTRs, %llu used, %llu times silent\n",
            (unsigned long long)sent, (unsigned long long)used,
            (unsigned long long)silenced);
-    CHECK(sent > 100 && used > 10 && silenced > 0);
+    CHECK(sent > 100 && used > 10 && silenced > 0 && tried > 10);
     return check_failures != 0;
 }

@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* Receives that ask first (testdata/rtr), short messages straight from the memory of
  * their sender (testdata/reuse), and messages that leave together (testdata/hold),
  * rule by rule: each file is a story of
@@ -6,7 +6,7 @@
  * story decides (story.h).
  *
  *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4] [verify=N]
- *         [straight] [ring=BYTES]
+ *         [straight] [ring=BYTES] [try]    try: asking first, against reading
  *   receive P NAME from=Q|any tag=T|any bytes=N [spread]
  *   send P NAME to=Q tag=T bytes=N [synchronous] [spread]
  *   cancel P NAME
@@ -23,6 +23,7 @@
  *   die P
  *   lose P               its device
  *   counts P             what became of its RTRs, and what left straight
+ *   tried P              receives by what was known, and by what is tried
  *
  * Each line of output begins with a process: what it posts, or what of it ends.
  * When a request has ended its buffer is used for something else at once: nobody
@@ -278,6 +279,18 @@ static void counts(uint32_t process)
     say("\n");
 }
 
+static void tried(const struct mt_engine *engine)
+{
+    struct mt_engine_decision all[4];
+    uint32_t n = mt_engine_decisions(engine, all, 4);
+    for (uint32_t i = 0; i < n && i < 4; i++) {
+        say("%u: %s of %u to %u bytes, %s: %u known, %u tried\n",
+            engine->process, all[i].receives ? "receives" : "sends",
+            (unsigned)all[i].from, (unsigned)all[i].to, all[i].state,
+            (unsigned)all[i].messages[0], (unsigned)all[i].messages[1]);
+    }
+}
+
 static struct named *named(const char *name)
 {
     for (uint32_t k = 0; k < name_count; k++) {
@@ -305,7 +318,9 @@ static bool command(const char *line)
             .verify_every = (uint32_t)value(line, "verify=", 0),
             .straight = find(line, " straight") != NULL,
             .max_work = 4096,
-            .rendezvous = MT_ENGINE_RTR};
+            .rendezvous = find(line, " try") != NULL ? MT_ENGINE_RGET
+                                                     : MT_ENGINE_RTR,
+            .try_asking = find(line, " try") != NULL};
         world_begin(&o);
         for (uint32_t i = 0; i < world.size; i++) {
             world.engines[i].o.say = told;
@@ -381,6 +396,8 @@ static bool command(const char *line)
         world_lose(p);
     } else if (strcmp(verb, "counts") == 0) {
         counts(p);
+    } else if (strcmp(verb, "tried") == 0) {
+        tried(&world.engines[p]);
     } else {
         return false;
     }

@@ -63,6 +63,7 @@ struct world_options {
     bool straight; /* short messages from memory that a keeper registers */
     uint64_t max_work; /* bytes of a READ or WRITE */
     enum mt_engine_rendezvous rendezvous;
+    bool try_asking; /* receivers ask first by trial */
 };
 
 static struct {
@@ -501,6 +502,7 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
     e->ring_bytes = o->ring_bytes;
     e->o = (struct mt_engine_options){.terms.eager_limit = o->eager_limit,
                                       .terms.rendezvous = o->rendezvous,
+                                      .terms.try_asking = o->try_asking,
                                       .terms.reuse =
                                           o->straight ? MT_ENGINE_REUSES_ALWAYS
                                                       : MT_ENGINE_COPIES,
@@ -563,6 +565,10 @@ static void world_end(void)
 {
     for (uint32_t p = 0; p < world.size; p++) {
         struct mt_engine *e = &world.engines[p];
+        for (uint32_t i = 0; i < 2 * MT_CHOICES && !world.dead[p]; i++) {
+            const struct mt_choice *c = e->receives.rows[i];
+            CHECK(c == NULL || c->under_way == 0);
+        }
         if (!world.dead[p]) {
             CHECK_EQ(e->pending, 0);
         }
@@ -578,6 +584,7 @@ static void world_end(void)
         mt_messages_free(e);
         mt_transfers_free(e);
         mt_eager_close(e);
+        mt_choices_free(&e->receives);
         for (uint32_t i = 0; i < world.size; i++) {
             mt_credits_close(&world.peers[p][i].credits);
             mt_ring_free(&world.peers[p][i]);

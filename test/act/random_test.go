@@ -25,6 +25,7 @@ var policies = []string{
 	"rndv=read,eager-limit=64",
 	"rndv=write",
 	"rndv=write,eager-limit=1",
+	"rndv=receiver,eager-limit=64",
 	"eager-limit=128K",
 	"device=nosuch*+iwarp:l*",
 	"device=iwarp:lo,rndv=write,eager-limit=1000",

@@ -106,10 +106,15 @@ func unsteady(r *report.Report, ledgers int) string {
 		return fmt.Sprintf("%+v", a)
 	case messages != 1 || bytes != 1:
 		return fmt.Sprintf("%v of the messages and %v of the bytes", messages, bytes)
-	case len(a.Decisions) != 1 || a.Decisions[0].Ranks != 2 || a.Decisions[0].Messages != 2*steadyLong || a.Decisions[0].From > steadyBytes || a.Decisions[0].To <= steadyBytes:
+	case len(a.Decisions) != 2 || a.Decisions[0].Newcomer != "write" || a.Decisions[1].Newcomer != "receiver":
 		return fmt.Sprintf("decisions %+v", a.Decisions)
 	case len(r.Problems) > 0:
 		return fmt.Sprintf("problems %q", r.Problems)
+	}
+	for _, d := range a.Decisions {
+		if d.Ranks != 2 || d.Messages != 2*steadyLong || d.From > steadyBytes || d.To <= steadyBytes {
+			return fmt.Sprintf("decision %+v", d)
+		}
 	}
 	return ""
 }

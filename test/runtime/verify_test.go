@@ -60,16 +60,23 @@ func said(o outcome, text string) bool {
 // pins is not.
 func TestDecisions(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
-		for policy, tried := range map[string]bool{"rndv=read+write": true, "auto": true, "rndv=read+write,proof=off": false, "rndv=write": false, "rndv=read+read-event": false} {
+		for policy, tried := range map[string][2]string{ // by the rank that sends, by the one that receives
+			"rndv=read+write": {"write", ""}, "rndv=write+receiver": {"", "receiver"}, "auto": {"write", "receiver"},
+			"rndv=read+write,proof=off": {}, "rndv=read+receiver,proof=off": {}, "rndv=write": {}, "rndv=read+read-event": {}, "rndv=receiver": {},
+		} {
 			got := job{m: m, options: []string{"--act=" + policy}, program: []string{made(t, m, "changed"), "200"}}.run(t)
 			for _, file := range ledgers(t, got.result) {
-				both := file.Counts["read_messages"] > 0 && file.Counts["written_messages"] > 0
-				if want := tried && file.Rank == 0; (len(file.Decisions) == 1) != want || both != want {
+				newcomer := tried[file.Rank]
+				asked := policy == "rndv=receiver" || tried[1] != ""
+				if (len(file.Decisions) == 1) != (newcomer != "") || (file.Counts["rtr_sent"] > 0) != (asked && file.Rank == 1) {
 					t.Errorf("%s: rank %d: %+v, %v\n%s", policy, file.Rank, file.Decisions, file.Counts, got.err)
+				}
+				if both := file.Counts["read_messages"] > 0 && file.Counts["written_messages"] > 0; newcomer == "write" && !both {
+					t.Errorf("%s: %v", policy, file.Counts)
 				}
 				for _, d := range file.Decisions {
 					if d.Communicator != "MPI_COMM_WORLD" || d.From != 65536 || d.To != 131072 || d.Pairs == 0 || d.Messages != 200 ||
-						d.MeasuredNS <= 0 || d.RunnerUpNS <= 0 || d.Newcomer != "write" {
+						d.MeasuredNS <= 0 || d.RunnerUpNS <= 0 || d.Newcomer != newcomer {
 						t.Errorf("%s: %+v", policy, d)
 					}
 				}
