@@ -1,5 +1,6 @@
 // Package fabric runs the conformance suite of c/fabric: one program for all
-// providers, under the sanitizers, with each engine, with and without faults.
+// providers, under the sanitizers, with each engine, with and without faults, and
+// iwarp with and without a CRC.
 package fabric
 
 import (
@@ -138,12 +139,15 @@ var devices = []struct {
 	ways [][]string // arguments besides the engine
 }{
 	{"shm", []string{"a broken stream"}, [][]string{nil, {"copies=2"}}},
-	{"iwarp:lo", iwarpMay, [][]string{nil}},
+	{"iwarp:lo", iwarpMay, [][]string{nil, {withoutCRC}}},
 }
 
 // iwarpMay is what iwarp may lack: RFC 5040 knows no waiting for a receive, and no
 // memory that both map.
 var iwarpMay = []string{"waiting for a receive", sharedMemory}
+
+// withoutCRC is how act mode opens iwarp. Datagrams keep their CRC.
+const withoutCRC = "crc=0"
 
 // sharedMemory is lacking, too, where somebody else than the poster carries work out.
 const sharedMemory = "memory that peers map"
@@ -153,19 +157,22 @@ func without(arg string) bool {
 	return strings.HasPrefix(arg, "faults=") || strings.HasPrefix(arg, "engine=") && arg != "engine=inline"
 }
 
-// worth tells which sanitizer has most to see with an engine; make
-// test-fabric-long runs all of them with all.
-func worth(build, engine string) bool {
+// worth tells which sanitizer has most to see with an engine, and that without a CRC
+// one is enough; make test-fabric-long runs all of them with all.
+func worth(build, engine string, way []string) bool {
+	if slices.Contains(way, withoutCRC) {
+		return build == "address" && engine == "inline"
+	}
 	return build == "plain" || build == map[string]string{"inline": "address", "thread": "thread"}[engine]
 }
 
-// TestConformance: the suite on each device, with each engine.
+// TestConformance: the suite on each device in each way, with each engine.
 func TestConformance(t *testing.T) {
 	for _, d := range devices {
 		for _, engine := range []string{"inline", "peer", "thread"} {
 			for _, way := range d.ways {
 				for build := range builds {
-					if !*long && !worth(build, engine) {
+					if !*long && !worth(build, engine, way) {
 						continue
 					}
 					args := append([]string{d.name, "engine=" + engine}, way...)
@@ -190,7 +197,7 @@ func TestConformance(t *testing.T) {
 
 // TestFaults: everything goes on working over a device with faults that paths
 // have to live with, 100,000 random operations among it; and random operations
-// once where a thread moves the data, and once by way of copies.
+// once where a thread moves the data, and once in each other way of the device.
 func TestFaults(t *testing.T) {
 	const faults, limit = "faults=testdata/rough.fault", "limit=300000"
 	for _, d := range devices {
@@ -212,13 +219,18 @@ func TestFaults(t *testing.T) {
 var scripted = []string{"corrupt", "break", "die", "lose", "register", "event", "rate", "starve", "drop", "duplicate", "reorder", "delay", "full"}
 
 // TestScriptedFaults: each fault on each device, with and without an engine that
-// works beside the caller.
+// works beside the caller, and in each other way of the device.
 func TestScriptedFaults(t *testing.T) {
 	for _, fault := range scripted {
 		for _, d := range devices {
-			for engine, build := range map[string]string{"inline": "address", "thread": "plain"} {
-				t.Run(strings.Join([]string{fault, d.name, engine}, " "), func(t *testing.T) {
-					conformance(t, build, d.may, d.name, "engine="+engine, "faults=testdata/"+fault+".fault", "limit=300000", "fault "+fault)
+			for _, way := range append([][]string{{"engine=inline"}, {"engine=thread"}}, d.ways[1:]...) {
+				build := "address"
+				if slices.Contains(way, "engine=thread") {
+					build = "plain"
+				}
+				t.Run(strings.Join(append([]string{fault, d.name}, way...), " "), func(t *testing.T) {
+					args := slices.Concat([]string{d.name}, way, []string{"faults=testdata/" + fault + ".fault", "limit=300000", "fault " + fault})
+					conformance(t, build, d.may, args...)
 				})
 			}
 		}
@@ -238,7 +250,7 @@ func TestFair(t *testing.T) {
 }
 
 // TestLong is ten million random operations for each device, in runs that each
-// have a seed of their own, with each engine and each way of copying by turn; what
+// have a seed of their own, with each engine and each way of the device by turn; what
 // is reached is told after each.
 func TestLong(t *testing.T) {
 	if !*long {

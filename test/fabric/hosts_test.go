@@ -92,13 +92,13 @@ func side(rank int, args ...string) []string {
 	return append([]string{program, "iwarp:eth0", fmt.Sprintf("rank=%d", rank), "wire=" + addresses[0] + ":7700"}, args...)
 }
 
-// TestHosts: the suite between two hosts.
+// TestHosts: the suite between two hosts, with and without a CRC.
 func TestHosts(t *testing.T) {
 	h := hosts.New(t, 2)
-	for _, engine := range []string{"inline", "thread"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, way := range []string{"engine=inline", "engine=thread", withoutCRC} {
+		t.Run(way, func(t *testing.T) {
 			var b between
-			b.start(t, h, func(rank int) []string { return side(rank, "engine="+engine, "operations=5000", "limit=300000") })
+			b.start(t, h, func(rank int) []string { return side(rank, way, "operations=5000", "limit=300000") })
 			b.wait()
 			for rank := range 2 {
 				judge(t, fmt.Sprintf("rank %d", rank), iwarpMay, b.out[rank].Bytes(), b.complaints[rank].String(), b.results[rank])

@@ -5,7 +5,8 @@
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
  * operations=N queue_pairs=N (1,000 unless told) limit=MS; copies=2: as on a
- * system that lets no process read the memory of another.
+ * system that lets no process read the memory of another; crc=0: iwarp without
+ * the CRC of MPA, as act mode has it.
  *
  * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
  * both are started with the same tests, on one host or on two. IPv6 is written
@@ -226,6 +227,8 @@ static bool option(struct setting *s, const char *word)
         if (number == 2) {
             refuse_calls(SYS_process_vm_readv, SYS_process_vm_writev, EPERM);
         }
+    } else if (strncmp(word, "crc", n) == 0) {
+        s->options.no_crc = number == 0;
     } else if (strncmp(word, "rank", n) == 0) {
         remote.rank = number != 0;
     } else if (strncmp(word, "wire", n) == 0) {
