@@ -19,7 +19,7 @@ import (
 
 var long = flag.Bool("long", false, "ten million random operations, all faults, the whole suite sanitized, and all jobs in act mode")
 
-var operations = flag.Int("operations", 0, "random operations, with faults and without; 0: 5,000, in a long run five million, and with kvm ten")
+var operations = flag.Int("operations", 0, "random operations, with faults and without; 0: 100,000, in a long run five million, and with kvm ten")
 
 // suiteSources are those of the conformance suite of c/fabric.
 const suiteSources = "test/fabric/programs/*.c"
@@ -167,7 +167,7 @@ func randomOperations(t *testing.T, g *Guest, suite string, options ...string) {
 	case *long:
 		all = 5_000_000
 	default:
-		all = 5000
+		all = 100_000
 	}
 	slice := min(all, 50_000)
 	began := time.Now()
