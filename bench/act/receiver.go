@@ -60,7 +60,7 @@ func forcedOrder(b *bench) error {
 func exchanges(b *bench) error {
 	return b.everywhere([]place{pacedTwo},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
-			return b.micro(p, m, []string{"exchange"}, 3, []string{"rndv=read-event", asks}, "--sizes", "128K", "--limit-ms", "300", "--iterations", "3000")
+			return b.micro(p, m, []string{"exchange"}, 3, []string{"rndv=read-event", asks, "auto"}, "--sizes", "128K", "--limit-ms", "1500", "--iterations", "3000")
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "exchange", "turn_us") {
