@@ -85,9 +85,10 @@ void mt_act_idle(struct mt_act_wait *wait)
         !wait->untold) {
         attend(wait);
     }
-    uint32_t stride = wait->idle < MT_ACT_SOON     ? MT_ACT_STRIDE
-                      : wait->idle < MT_ACT_LONG ? MT_ACT_OFTEN
-                                                 : 1;
+    /* behind a nap, too: a step of the library's each would be too few */
+    uint32_t stride = wait->away || wait->idle >= MT_ACT_LONG ? 1
+                      : wait->idle < MT_ACT_SOON ? MT_ACT_STRIDE
+                                                 : MT_ACT_OFTEN;
     if (mt_unlikely(wait->turns % stride == 0)) {
         drive(wait->idle < MT_ACT_SOON ? MT_ACT_PAUSE_SOON
                                        : MT_ACT_PAUSE_LATER);
