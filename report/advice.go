@@ -36,6 +36,12 @@ func (r *Report) AdviceInput() advise.Input {
 			in.Sites[i].RequestNS = o.BlockedNS + o.BeforeNS
 		}
 	}
+	for _, f := range r.Functions {
+		for _, b := range f.Sizes {
+			in.Sizes = append(in.Sizes, advise.SizeClass{Function: f.Name, Size: classText(b.From, b.To), From: b.From, To: b.To, Messages: b.Count,
+				Requests: f.Completed, RequestNS: f.CompletedNS, BlockedNS: f.BlockedNS})
+		}
+	}
 	return in
 }
 

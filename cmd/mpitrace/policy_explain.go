@@ -166,8 +166,9 @@ func newPolicyExplainCommand() *cobra.Command {
 		Short: "Say what a policy would choose for an observed job, and why",
 		Long: `Say for each call site of an observed job which protocols the policy leaves open,
 what a message would cost with each on the node that was calibrated, and which
-one is chosen: the cheapest, or the one that the policy pins. What the costs were
-worked out from stands below each, and what is not known in notes at the end.
+one is chosen: the cheapest, or the one that the policy pins; then the same for each
+function and size. What the costs were worked out from stands below each call site, and
+what is not known in notes at the end.
 RESULT and JOB are as for mpitrace report.`,
 		Example: `  mpitrace policy calibrate
   mpitrace policy explain                 the newest result here

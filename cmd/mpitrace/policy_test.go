@@ -118,6 +118,7 @@ func TestPolicyExplain(t *testing.T) {
 	}{
 		{"--calibration " + calibration, 0, "MPI_Isend at heat.c:91"},
 		{"--calibration " + calibration, 0, "> reuse"},
+		{"--calibration " + calibration, 0, "By function and size, wherever it is called, the chosen one first:\n  MPI_Isend "},
 		{"--policy eager-copy --calibration " + calibration, 0, "pinned by the policy"},
 		{"--policy eager-limit=1K,rndv=write+read --calibration " + calibration, 0, "> read"},
 		{"--json --calibration " + calibration, 0, `"chosen": "reuse"`},

@@ -17,6 +17,7 @@ type Input struct {
 	// known, DefaultBytesPerNS is taken.
 	TransferBytesPerNS float64
 	Sites              []Site
+	Sizes              []SizeClass // of the functions, in their order
 	// Reuse is what the cost model says of the buffers, nil if it was not
 	// followed or there are no costs.
 	Reuse []reusetrack.Prediction
@@ -42,6 +43,17 @@ type Site struct {
 	BlockedNS uint64 // of it, inside completing calls
 	// Waiting is set for a collective whose arrivals were sampled.
 	Waiting *Waiting
+}
+
+// SizeClass is the messages of a function of one size.
+type SizeClass struct {
+	Function  string
+	Size      string // for people: "4-8 KiB"
+	From, To  uint64 // payload, From to less than To; 0: no limit
+	Messages  uint64
+	Requests  uint64 // of the function, of all sizes: those that completed
+	RequestNS uint64 // .. as in Site
+	BlockedNS uint64
 }
 
 // Waiting is how ranks arrived at a collective of one site.

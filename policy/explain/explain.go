@@ -18,6 +18,7 @@ type Explanation struct {
 	Node   string   `json:"calibration_node"`
 	Device string   `json:"calibration_device"`
 	Sites  []*Site  `json:"sites"` // in the order of the input
+	Sizes  []*Class `json:"sizes"` // the same
 	Notes  []string `json:"notes"`
 }
 
@@ -36,6 +37,15 @@ type Site struct {
 	Rule       string      `json:"rule,omitempty"`
 	Reason     string      `json:"reason"`
 	Inputs     Inputs      `json:"inputs"`
+}
+
+// Class is the messages of a function of one size, wherever it is called: a Site
+// without a place, whose size is the middle of the class.
+type Class struct {
+	Size string `json:"size"`
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"` // less than; 0: no limit
+	Site
 }
 
 // Candidate is a protocol and what it is predicted to cost.
@@ -77,7 +87,7 @@ func operation(function string) string {
 // Explain costs the candidates of each site. in must have been made with the
 // costs of c and with the eager limit of p.
 func Explain(in *advise.Input, c *Calibration, p *policy.Effective) *Explanation {
-	e := &Explanation{Schema: 1, Hash: p.Hash(), Node: c.Node, Device: c.Device, Sites: []*Site{}}
+	e := &Explanation{Schema: 1, Hash: p.Hash(), Node: c.Node, Device: c.Device, Sites: []*Site{}, Sizes: []*Class{}}
 	left := uint64(0)
 	for i := range in.Sites {
 		s := &in.Sites[i]
@@ -86,6 +96,12 @@ func Explain(in *advise.Input, c *Calibration, p *policy.Effective) *Explanation
 			e.Sites = append(e.Sites, explain(s, in.Reuse, c, p))
 		case s.Function == "MPI_Start" || s.Function == "MPI_Startall":
 			left += s.Calls
+		}
+	}
+	for i := range in.Sizes {
+		s := &in.Sizes[i]
+		if operation(s.Function) != "" && s.From > 0 && s.Messages > 0 {
+			e.Sizes = append(e.Sizes, class(s, in.Reuse, c, p))
 		}
 	}
 	receivers := map[string]float64{}
@@ -97,6 +113,9 @@ func Explain(in *advise.Input, c *Calibration, p *policy.Effective) *Explanation
 		}
 	}
 	for _, s := range e.Sites {
+		s.choose(receivers)
+	}
+	for _, s := range e.Sizes {
 		s.choose(receivers)
 	}
 	e.note(in, c, p, left)
@@ -113,6 +132,9 @@ func (e *Explanation) note(in *advise.Input, c *Calibration, p *policy.Effective
 	} else {
 		e.Notes = append(e.Notes, "uses of a buffer are known by size, not by call site")
 	}
+	if rules := p.Rules; len(e.Sizes) > 0 && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.When["site"] != "" }) {
+		e.Notes = append(e.Notes, "rules that name a site are passed over by function and size")
+	}
 	if left > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("%d starts of persistent requests are left out: whether they send is not known by call site", left))
 	}
@@ -127,6 +149,17 @@ func (e *Explanation) note(in *advise.Input, c *Calibration, p *policy.Effective
 		e.Notes = append(e.Notes, "registration was priced by locking memory, which is cheaper")
 	}
 	e.Notes = append(e.Notes, c.Costs.Notes...)
+}
+
+func class(s *advise.SizeClass, reuse []reusetrack.Prediction, c *Calibration, p *policy.Effective) *Class {
+	middle := s.From
+	if s.To > s.From {
+		middle += (s.To - s.From) / 2
+	}
+	site := explain(&advise.Site{Function: s.Function, MeanBytes: middle, Calls: s.Messages,
+		Requests: s.Requests, RequestNS: s.RequestNS, BlockedNS: s.BlockedNS}, reuse, c, p)
+	site.Messages = s.Messages
+	return &Class{Size: s.Size, From: s.From, To: s.To, Site: *site}
 }
 
 func explain(s *advise.Site, reuse []reusetrack.Prediction, c *Calibration, p *policy.Effective) *Site {

@@ -64,6 +64,15 @@ func job() *advise.Input {
 			{Function: "MPI_Start", Place: "none.c:11", Calls: 7, Bytes: 10000},
 			{Function: "MPI_Send", Place: "null.c:12", Calls: 10},
 		},
+		Sizes: []advise.SizeClass{
+			{Function: "MPI_Isend", Size: "4-8 KiB", From: 4096, To: 8192, Messages: 1000, Requests: 1010, RequestNS: 12_000_000, BlockedNS: 2_000_000},
+			{Function: "MPI_Isend", Size: "1-2 MiB", From: 1 << 20, To: 2 << 20, Messages: 10, Requests: 1010, RequestNS: 12_000_000, BlockedNS: 2_000_000},
+			{Function: "MPI_Send", From: 0, To: 1, Messages: 10},
+			{Function: "MPI_Send", Size: "8-16 B", From: 8, To: 16, Messages: 10},
+			{Function: "MPI_Send", Size: "from 256 GiB", From: 1 << 38, To: 0, Messages: 1},
+			{Function: "MPI_Irecv", Size: "1-2 MiB", From: 1 << 20, To: 2 << 20, Messages: 10, Requests: 10, RequestNS: 3_000_000, BlockedNS: 1_000_000},
+			{Function: "MPI_Bcast", From: 8, To: 16, Messages: 10},
+		},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,12 @@ func (e *Explanation) WriteText(w io.Writer) error {
 	}
 	for _, s := range e.Sites {
 		s.text(&b)
+	}
+	if len(e.Sizes) > 0 {
+		b.WriteString("\nBy function and size, wherever it is called, the chosen one first:\n")
+	}
+	for _, s := range e.Sizes {
+		s.line(&b)
 	}
 	b.WriteString("\n")
 	for _, n := range e.Notes {
@@ -59,6 +66,27 @@ func (s *Site) text(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "    from Cm %.0f, Rm %.0f, V %.0f, Lm %.0f, T %.0f ns, %.4g uses of a buffer, %.0f ns of other work\n",
 		in.CopyNS, in.RegisterNS, in.LookUpNS, in.ExposedNS, in.TransferNS, in.Uses, in.WindowNS)
+}
+
+// line is one line: the chosen candidate, then the others as they come.
+func (s *Class) line(b *strings.Builder) {
+	var costs []string
+	for _, c := range s.Candidates {
+		cost := c.Name + " not known"
+		if c.Known {
+			cost = fmt.Sprintf("%s %.0f ns", c.Name, c.NS)
+		}
+		if c.Name == s.Chosen {
+			costs = slices.Insert(costs, 0, cost)
+		} else {
+			costs = append(costs, cost)
+		}
+	}
+	fmt.Fprintf(b, "  %-18s %-14s %9d messages  %-10s  %s", s.Function, s.Size, s.Messages, s.Setting, strings.Join(costs, ", "))
+	if s.Rule != "" {
+		fmt.Fprintf(b, "  rule %s", s.Rule)
+	}
+	b.WriteString("\n")
 }
 
 func nonEmpty(text string) []string {
