@@ -654,6 +654,8 @@ static void run(void *argument)
             CHECK(counts.ring_messages > 0); /* and it is full now and then */
             CHECK(counts.ring_messages < counts.eager_messages);
         }
+        CHECK(o.datagrams.first || (counts.registrations_refused > 0) ==
+                                       (o.fabric.faults != NULL));
         if (o.terms.reuse != MT_ENGINE_REUSES_ALWAYS || peers.connected == 0) {
             EQ(counts.zero_copy_messages, 0); /* what is kept is a copy */
         } else if (!o.datagrams.first) {
