@@ -1,6 +1,10 @@
 package exporter
 
-import "github.com/mpitrace/mpitrace/segment"
+import (
+	"slices"
+
+	"github.com/mpitrace/mpitrace/segment"
+)
 
 // protocols are the values of the label protocol, and their counts.
 var protocols = [...]struct {
@@ -13,6 +17,22 @@ var protocols = [...]struct {
 	{"fragments", segment.ActFragmentMessages, segment.ActFragmentBytes},
 }
 
+// tried and decided are the values of the labels tried and decision.
+var (
+	tried   = [...]string{"write", "receiver"}
+	decided = [...]string{"trying", "kept", "retreated"}
+)
+
+func (p *Process) addDecisions(decisions []segment.RawActDecision) {
+	for i := range decisions {
+		d := &decisions[i]
+		what, state := slices.Index(tried[:], segment.Text(d.Newcomer[:])), slices.Index(decided[:], segment.Text(d.State[:]))
+		if what >= 0 && state >= 0 {
+			p.Decisions[what][state]++
+		}
+	}
+}
+
 // actCollector: what jobs in act mode carry themselves. All series of such a job
 // are shown: a wrong message must not be missed because its series is new.
 type actCollector struct{}
@@ -21,11 +41,17 @@ func (actCollector) Update(p *Page, out *sink) {
 	for i := range p.Jobs {
 		j := &p.Jobs[i]
 		toAct, acts, pinned, regions := false, 0, uint64(0), uint64(0)
+		var decisions [len(tried)][len(decided)]uint64
 		for r := range j.Ranks {
 			rank := &j.Ranks[r]
 			toAct = toAct || rank.ToAct
 			if rank.Acts {
 				acts++
+			}
+			for what := range tried {
+				for state := range decided {
+					decisions[what][state] += rank.Decisions[what][state]
+				}
 			}
 			if rank.State == StateRunning {
 				grow(&pinned, rank.PinnedBytes)
@@ -36,6 +62,11 @@ func (actCollector) Update(p *Page, out *sink) {
 			out.job(jobActRanks, j, float64(acts))
 			out.job(jobActPinnedBytes, j, float64(pinned))
 			out.job(jobActPinnedRegions, j, float64(regions))
+			for what := range tried {
+				for state := range decided {
+					out.job(jobActDecisions, j, float64(decisions[what][state]), tried[what], decided[state])
+				}
+			}
 			out.carried(j)
 		}
 	}

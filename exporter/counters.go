@@ -40,7 +40,7 @@ var tableKinds = [tableArrivals]uint32{
 
 // CounterSections are the sections that ProcessOf needs.
 var CounterSections = []uint32{segment.SectionKindThread, segment.SectionKindSites, segment.SectionKindReuse, segment.SectionKindArrivalClasses,
-	segment.SectionKindAct, segment.SectionKindActCounts}
+	segment.SectionKindAct, segment.SectionKindActCounts, segment.SectionKindActDecisions}
 
 // ErrImplausible is wrapped by errors about figures that no process can have.
 var ErrImplausible = errors.New("impossible figures")

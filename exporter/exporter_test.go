@@ -186,7 +186,8 @@ func TestAct(t *testing.T) {
 			segment.ActMessagesByArguments: 2, segment.ActWrongMessages: uint64(rank), segment.ActCachePinnedBytes: 4096,
 			segment.ActCacheRegions: 3, segment.ActCacheHits: 11, segment.ActCacheMisses: 12, segment.ActCacheRegistrations: 13,
 			segment.ActCacheEvictions: 14, segment.ActCacheInvalidations: 15, segment.ActCacheRefused: 16,
-		}}
+		}, Decisions: []segment.RawActDecision{synth.Decision(65536, 4, 1<<20, rank == 0), synth.Decision(131072, 4, 1<<20, true)}}
+		copy(a.Decisions[1].Newcomer[:], "receiver")
 		if rank == 2 {
 			a = segment.Act{State: segment.ActStateObserves}
 		}
@@ -233,6 +234,7 @@ func TestAct(t *testing.T) {
 		{"left_messages_total", []string{"arguments"}, 4}, {"left_messages_total", []string{"communicator"}, 0}, {"wrong_messages_total", nil, 1}, {"pinned_bytes", nil, 4096},
 		{"pinned_regions", nil, 3}, {"cache_hits_total", nil, 22}, {"cache_misses_total", nil, 24}, {"cache_registrations_total", nil, 26},
 		{"cache_evictions_total", nil, 28}, {"cache_invalidations_total", nil, 30}, {"cache_refused_total", nil, 32},
+		{"decisions", []string{"write", "kept"}, 1}, {"decisions", []string{"write", "retreated"}, 1}, {"decisions", []string{"receiver", "kept"}, 2}, {"decisions", []string{"receiver", "trying"}, 0},
 	} {
 		if got, found := sample("mpitrace_job_act_"+c.name, append(c.labels, "r")...); got != c.want || !found {
 			t.Errorf("%s %q: %v, want %v", c.name, c.labels, got, c.want)

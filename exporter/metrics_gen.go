@@ -39,6 +39,7 @@ var (
 	jobActCopiedBytes             = metric{prometheus.NewDesc("mpitrace_job_act_copied_bytes_total", "payload that mpitrace copied on the way", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActCreditStalls            = metric{prometheus.NewDesc("mpitrace_job_act_credit_stalls_total", "messages that had to wait for credits of the receiver", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActFallBacks               = metric{prometheus.NewDesc("mpitrace_job_act_fall_backs_total", "times that a protocol which had been shown to be faster was given up again", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
+	jobActDecisions               = metric{prometheus.NewDesc("mpitrace_job_act_decisions", "communicators and sizes of messages for which a protocol was tried, counted in each rank of the job on this node, by what was found out", []string{"jobid", "step", "user", "node", "run", "tried", "decision"}, nil), prometheus.GaugeValue}
 	jobActVerifiedMessages        = metric{prometheus.NewDesc("mpitrace_job_act_verified_messages_total", "messages received with a checksum (policy verify)", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActWrongMessages           = metric{prometheus.NewDesc("mpitrace_job_act_wrong_messages_total", "messages that were not what was sent, of those with a checksum", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActQuarantinedPaths        = metric{prometheus.NewDesc("mpitrace_job_act_quarantined_paths_total", "ways to a rank that are not taken any more after a wrong message", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
@@ -117,6 +118,7 @@ var metrics = []metric{
 	jobActCopiedBytes,
 	jobActCreditStalls,
 	jobActFallBacks,
+	jobActDecisions,
 	jobActVerifiedMessages,
 	jobActWrongMessages,
 	jobActQuarantinedPaths,

@@ -27,6 +27,7 @@ type Process struct {
 	ToAct, Acts     bool   // it was to carry messages itself; it does
 	PinnedBytes     uint64 // registered now
 	PinnedRegions   uint64 // registrations that this is
+	Decisions       [len(tried)][len(decided)]uint64
 }
 
 // share is the part of the wall time that is MPI time, as in the report and in
@@ -50,6 +51,7 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 		p.ToAct, p.Acts = true, act.State == segment.ActStateActs
 		p.PinnedBytes = min(act.Counts[segment.ActCachePinnedBytes], maxMemory)
 		p.PinnedRegions = min(act.Counts[segment.ActCacheRegions], maxMemory)
+		p.addDecisions(act.Decisions)
 	}
 	for _, ns := range busy {
 		p.BusyNS = max(p.BusyNS, ns)

@@ -25,6 +25,7 @@ type way struct {
 	mpis         []string // in CI, where none depends on what a copy costs; with -long all
 	counted      []string // what its messages count as
 	never        []string // and what they do not
+	saves        bool     // what leaves straight from its buffer is copied by its receiver alone
 }
 
 var (
@@ -42,7 +43,7 @@ var ways = []way{
 	{name: "ring", policy: "eager-limit=64K", program: order, mpis: []string{"mpich"}, counted: []string{"ring_messages"}},
 	{name: "datagrams", policy: "transport=ud-first,rc-after=1000000", program: random, mpis: []string{"openmpi"}, counted: []string{"datagram_messages"}, never: []string{"read_messages", "written_messages", "ring_messages"}},
 	{name: "datagrams first", policy: "transport=ud-first,rc-after=100", program: random, counted: []string{"datagram_messages"}},
-	{name: "straight", policy: "eager=reuse", program: straight, kept: true, counted: []string{"zero_copy_messages", "ring_messages"}},
+	{name: "straight", policy: "eager=reuse", program: straight, kept: true, counted: []string{"zero_copy_messages", "ring_messages"}, saves: true},
 	{name: "kept", policy: "cache=on", program: gone, kept: true, counted: []string{"cache_hits"}},
 	{name: "checked", policy: "verify=1,rndv=read+write,eager-limit=1000", program: random, counted: []string{"verified_messages"}},
 }
@@ -178,6 +179,9 @@ func (j actJob) run(t *testing.T, g *Guest, want []string) {
 		if sum[name] == 0 {
 			t.Errorf("%s: 0 of %v\n%s", name, sum, out.Stderr)
 		}
+	}
+	if want := 2*sum["eager_bytes"] - sum["zero_copy_bytes"] + sum["unexpected_bytes"]; j.saves && sum["copied_bytes"] != want {
+		t.Errorf("%d bytes copied, want %d: %v", sum["copied_bytes"], want, sum)
 	}
 	for _, name := range append(j.never, "registrations_refused", "wrong_messages") {
 		if sum[name] != 0 {
