@@ -149,6 +149,17 @@ static bool mt_act_alone(char *why)
            mt_act_why(why, "there are two MPI libraries in the process");
 }
 
+/* Memory of a GPU looks like any other, and reading it ends the process. */
+static bool mt_act_copies(const char *policy, char *why)
+{
+    const char *driver = mt_module_gpu();
+    return driver == NULL || strstr(policy, "\ngpu=ignore\n") != NULL ||
+           mt_act_why(why,
+                      "%s is loaded, and messages may lie in the memory of a "
+                      "GPU: if none does, say so by gpu=ignore",
+                      driver);
+}
+
 /* The file: as set, or beside this library. */
 static void mt_act_path(char *path, size_t size)
 {
@@ -324,7 +335,7 @@ static enum mt_presence mt_act_agree(const char *policy,
     mt_act_path(path, sizeof(path));
     if (!mt_module_file_build_id(path, id, sizeof(id))) {
         mt_act_why(refused, "%s is not a library that can be read", path);
-    } else if (mt_act_alone(refused)) {
+    } else if (mt_act_alone(refused) && mt_act_copies(policy, refused)) {
         mt_act_room(refused);
     }
     enum mt_presence verdict = mt_presence_report(policy, id, refused, why);

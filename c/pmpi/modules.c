@@ -462,6 +462,25 @@ const char *mt_module_tool(uintptr_t library)
     return NULL;
 }
 
+const char *mt_module_gpu(void)
+{
+    static const char *const drivers[] = {
+        "libcuda.so", "libamdhip64.so", "libhsa-runtime64.so",
+        "libze_intel_gpu.so"};
+    const struct mt_module_list *list = mt_module_fresh();
+    for (unsigned i = 0; list != NULL && i < list->count; i++) {
+        const char *path = list->modules[i].path;
+        const char *slash = strrchr(path, '/');
+        const char *name = slash != NULL ? slash + 1 : path;
+        for (size_t k = 0; k < sizeof(drivers) / sizeof(drivers[0]); k++) {
+            if (strncmp(name, drivers[k], strlen(drivers[k])) == 0) {
+                return path;
+            }
+        }
+    }
+    return NULL;
+}
+
 void mt_module_each_symbol(uintptr_t address,
                            void (*visit)(const char *name, void *arg),
                            void *arg)

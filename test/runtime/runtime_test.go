@@ -154,6 +154,7 @@ func TestRefused(t *testing.T) {
 		count := counter(t, m)
 		other := made(t, m, "spy", "-fPIC", "-shared", "-ldl")
 		nothread := made(t, m, "nothread", "-fPIC", "-shared", "-ldl")
+		gpu := gpuDriver(t)
 		tool := at("tool." + m.Name)
 		if err := mpijob.Compile(m.CC, tool, "-fPIC", "-shared", "../programs/tool_c.c"); err != nil {
 			t.Fatal(err)
@@ -180,6 +181,7 @@ func TestRefused(t *testing.T) {
 			"wrong secret":  {options: []string{"--act-wait", "10"}, rank1: "export MPITRACE_ACT_SECRET=guess", want: []string{"1 connections to the rendezvous were refused: wrong secret", "rank 1 of 2 did not report within 10s", rank1 + " has no answer from mpitrace run"}},
 			"unreachable":   {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_ACT_RENDEZVOUS=id@127.0.0.1:1,[::1]:1,nonsense", want: []string{"rank 1 of 2 did not report", rank1 + " cannot reach mpitrace run at @127.0.0.1:1"}},
 			"tool":          {preload: []string{tool}, want: []string{tool + " defines MPI functions too"}},
+			"gpu":           {preload: []string{gpu}, want: []string{gpu + " is loaded, and messages may lie in the memory of a GPU: if none does, say so by gpu=ignore"}},
 			"start":         {options: []string{"--act-runtime", count}, env: []string{"COUNT_REFUSE=1"}, want: []string{"the runtime did not start: it was told to refuse"}},
 			"start alone":   {rank1: "export NOTHREAD=libmpishim-rt.so LD_PRELOAD=$LD_PRELOAD:" + nothread, want: []string{"the runtime did not start: rank 1: the engine's thread could not be started: raise ulimit -u or -v"}},
 			"start nowhere": {options: []string{"--act=device=nonesuch"}, want: []string{"the runtime did not start: rank 0: there is no device nonesuch; there are: "}},
@@ -204,6 +206,26 @@ func TestRefused(t *testing.T) {
 					t.Errorf("verdicts %+v", got.act)
 				}
 			})
+		}
+	})
+}
+
+// gpuDriver is a library that passes for the driver of a GPU.
+func gpuDriver(t *testing.T) string {
+	t.Helper()
+	path := at("libcuda.so.1")
+	if err := mpijob.Compile("cc", path, "-fPIC", "-shared", "testdata/gpu.c"); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestGPU: the user says that no message lies in the memory of a GPU.
+func TestGPU(t *testing.T) {
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		got := job{m: m, options: []string{"--act=gpu=ignore"}, preload: []string{gpuDriver(t)}, program: []string{made(t, m, "state")}}.run(t)
+		if got.status != 0 || len(got.act) != 1 || !got.act[0].Act {
+			t.Errorf("status %d, verdicts %+v\n%s", got.status, got.act, got.err)
 		}
 	})
 }
