@@ -101,6 +101,7 @@ type counts struct {
 	way                         string
 	cycles, reused, hits, stale int
 	monitor                     string // who watched
+	said                        string // by the program, in all ranks
 }
 
 // unsupported is the program's exit status where the kernel lacks a call.
@@ -123,7 +124,11 @@ func run(t *testing.T, env []string, argv ...string) []counts {
 	if o.Status != 0 || o.TimedOut {
 		t.Fatalf("%v: status %d, timed out %v\n%s%s", argv, o.Status, o.TimedOut, o.Stdout, o.Stderr)
 	}
-	return parse(t, string(o.Stdout))
+	all := parse(t, string(o.Stdout))
+	for i := range all {
+		all[i].said = string(o.Stderr)
+	}
+	return all
 }
 
 // parse reads what the program found, and logs it.
@@ -136,7 +141,7 @@ func parse(t *testing.T, text string) []counts {
 			continue
 		}
 		c.way = strings.TrimSuffix(c.way, ":")
-		t.Logf("%s: %+v", t.Name(), c)
+		t.Logf("%s: %s", t.Name(), strings.TrimSpace(line))
 		all = append(all, c)
 	}
 	if len(all) == 0 {
@@ -176,6 +181,21 @@ func expectStale(t *testing.T, c counts) {
 	t.Helper()
 	if !most(c.stale, c.cycles) {
 		t.Errorf("%s: %d of %d stale: it is seen after all (the documentation says it is not), or loses nothing", c.way, c.stale, c.cycles)
+	}
+}
+
+// expectRefused is what must be found where libucm refuses: each process says once
+// why, and no registration is kept.
+func expectRefused(t *testing.T, why string, all []counts) {
+	t.Helper()
+	for _, c := range all {
+		if c.monitor != "none" || c.hits != 0 || c.stale != 0 {
+			t.Errorf("want nothing kept: %+v", c)
+		}
+	}
+	line := "nobody watches memory, so no registration is kept (kernel monitor not wanted; " + why
+	if said := all[0].said; strings.Count(said, line) != len(all) {
+		t.Errorf("of %d processes each must say once %q: %q", len(all), line, said)
 	}
 }
 

@@ -101,29 +101,38 @@ func TestThreads(t *testing.T) {
 type allocator struct {
 	library, packages, setting string
 	realloc                    int
+	refusals                   map[string]string // of libucm, under an MPI or none
 }
 
 var allocators = []allocator{
-	{"libjemalloc.so.2", "libjemalloc2", "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0", 1000},
-	{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", "TCMALLOC_AGGRESSIVE_DECOMMIT=1", 50},
+	{"libjemalloc.so.2", "libjemalloc2", "MALLOC_CONF=dirty_decay_ms:0,muzzy_decay_ms:0", 1000, nil},
+	// has a munmap of its own, and libucm looks only at one
+	{"libtcmalloc_minimal.so.4", "libtcmalloc-minimal4", "TCMALLOC_AGGRESSIVE_DECOMMIT=1", 50,
+		map[string]string{"": "libucm refuses to tell of events"}},
 }
 
 // expectGivenBack runs the ways through an allocator: it gives memory back, and
-// the kernel monitor sees that.
-func (a allocator) expectGivenBack(t *testing.T, socket string, goes func(way string, n int, env ...string) []counts) {
+// the monitor sees that, or libucm refuses.
+func (a allocator) expectGivenBack(t *testing.T, monitor, mpi string, goes func(way string, n int, env ...string) []counts) {
 	t.Helper()
-	for way, n := range map[string]int{"aligned": *cycles, "malloc": *cycles, "realloc": max(*cycles/copied, a.realloc)} {
-		blind := 1000
+	why, refused := a.refusals[mpi]
+	for way, n := range map[string]int{"aligned": *cycles, "malloc": *cycles, "realloc": *cycles / copied} {
+		few := 1000
 		if way == "realloc" {
-			blind = a.realloc
+			few = a.realloc
 		}
-		for _, c := range goes(way, blind, "MONITOR=blind") {
+		n = max(n, few)
+		for _, c := range goes(way, few, "MONITOR=blind") {
 			if c.stale == 0 {
 				t.Errorf("gives nothing back: %+v", c)
 			}
 		}
-		for _, c := range goes(way, n, "MONITOR=ebpf", "SOCKET="+socket) {
-			if c.cycles != n || c.stale != 0 || c.reused == 0 || !most(c.hits, c.cycles) {
+		if refused && monitor == "ucm" {
+			expectRefused(t, why, goes(way, few, "MONITOR=ucm"))
+			continue
+		}
+		for _, c := range goes(way, n, "MONITOR="+monitor) {
+			if c.monitor != monitor || c.cycles != n || c.stale != 0 || c.reused == 0 || !most(c.hits, c.cycles) {
 				t.Errorf("of %d cycles %+v", n, c)
 			}
 		}
@@ -137,11 +146,26 @@ const copied = 10
 func TestAllocators(t *testing.T) {
 	t.Parallel()
 	socket, exe := helper(t), build(t, "gcc")
+	eachAllocator(t, "ebpf", exe, "SOCKET="+socket)
+}
+
+// TestAllocatorsLibucm: as libucm is documented with them, and no better.
+func TestAllocatorsLibucm(t *testing.T) {
+	t.Parallel()
+	exe := build(t, "gcc")
+	need(t, libucs())
+	eachAllocator(t, "ucm", exe)
+}
+
+// eachAllocator goes the ways in one process, without an MPI.
+func eachAllocator(t *testing.T, monitor, exe string, always ...string) {
+	t.Helper()
 	for _, a := range allocators {
 		t.Run(a.library, func(t *testing.T) {
 			need(t, library(a.library, a.packages))
-			a.expectGivenBack(t, socket, func(way string, n int, env ...string) []counts {
-				return run(t, append(env, a.setting, "LD_PRELOAD="+a.library), exe, way, fmt.Sprint(n))
+			always := append(slices.Clone(always), a.setting, "LD_PRELOAD="+a.library)
+			a.expectGivenBack(t, monitor, "", func(way string, n int, env ...string) []counts {
+				return run(t, append(env, always...), exe, way, fmt.Sprint(n))
 			})
 		})
 	}
@@ -187,9 +211,11 @@ func TestMPIAllocators(t *testing.T) {
 				need(t, library(a.library, a.packages))
 				exe, ranks := build(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
 				ranks.Preload = append(ranks.Preload, a.library)
-				a.expectGivenBack(t, socket, func(way string, n int, env ...string) []counts {
-					return job(t, ranks, exe, []string{way}, n, append(env, a.setting)...)
-				})
+				for _, monitor := range []string{"ebpf", "ucm"} {
+					a.expectGivenBack(t, monitor, mpi.Name, func(way string, n int, env ...string) []counts {
+						return job(t, ranks, exe, []string{way}, n, append(env, a.setting, "SOCKET="+socket)...)
+					})
+				}
 			})
 		}
 	}

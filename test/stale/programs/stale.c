@@ -9,7 +9,8 @@
  * A registration is an address, the generations read before, and marks written
  * into the memory: found while the marks are gone, it is stale. MONITOR says who
  * watches: ebpf, ucm, or blind, which has generations that never change and must
- * find stale ones wherever addresses come back: the check of the check.
+ * find stale ones wherever addresses come back: the check of the check. Where
+ * libucm refuses nobody watches ("none"), and no registration is kept.
  *
  * With EXEC set it begins to be watched, executes itself, and does the rest then.
  * With WAIT set it says "ready" when it is watched, and waits for a line.
@@ -44,7 +45,8 @@ struct counts {
     unsigned long cycles, reused, hits, stale;
 };
 
-static const volatile uint64_t *generations; /* of the monitor, or blind */
+/* of the monitor, or blind; NULL: nobody watches */
+static const volatile uint64_t *generations;
 static const char *monitor;
 
 /* Away from the ends, where malloc has its own notes: the second and the last
@@ -59,8 +61,9 @@ static struct registration enroll(const struct place *place, char *a)
 {
     static uint64_t marks;
     struct registration r = {.address = a};
-    /* the generations first: see memhook.h */
-    r.stamp = mt_memhook_stamp(generations, (uintptr_t)a, place->bytes);
+    if (generations != NULL) { /* before the marks: see memhook.h */
+        r.stamp = mt_memhook_stamp(generations, (uintptr_t)a, place->bytes);
+    }
     r.mark = __atomic_add_fetch(&marks, 1, __ATOMIC_RELAXED);
     *mark_of(place, a, 0) = r.mark;
     *mark_of(place, a, 1) = r.mark;
@@ -70,7 +73,7 @@ static struct registration enroll(const struct place *place, char *a)
 static bool found(const struct place *place, const struct registration *r,
                   const char *a)
 {
-    return a == r->address &&
+    return generations != NULL && a == r->address &&
            r->stamp == mt_memhook_stamp(generations, (uintptr_t)a, place->bytes);
 }
 
@@ -180,6 +183,9 @@ static void interrupt(char **argv)
 static void choose_monitor(void)
 {
     static const uint64_t never[MT_MEMHOOK_BUCKETS];
+    static const char *const names[] = {[MT_MEMHOOK_NONE] = "none",
+                                        [MT_MEMHOOK_EBPF] = "ebpf",
+                                        [MT_MEMHOOK_UCM] = "ucm"};
     const char *name = getenv("MONITOR");
     if (name != NULL && strcmp(name, "blind") == 0) {
         generations = never;
@@ -198,11 +204,11 @@ static void choose_monitor(void)
         .without_ucm = !ucm,
         .say = say,
     };
-    if (mt_memhook_start(&options) != MT_OK) {
+    if (mt_memhook_start(&options) != MT_OK && !ucm) {
         exit(2);
     }
     generations = mt_memhook.generations;
-    monitor = mt_memhook.monitor == MT_MEMHOOK_UCM ? "ucm" : "ebpf";
+    monitor = names[mt_memhook.monitor];
 }
 
 static void run(const struct way *way, unsigned long cycles, unsigned threads)
