@@ -305,7 +305,7 @@ test-act-long: deps-test build
 
 # 0 stale registrations in a million cycles of each way to lose memory.
 test-stale: deps-test
-	$(GO) test ./test/stale -count=1 -v -timeout 6h -args -cycles 1000000
+	$(GO) test ./test/stale -count=1 -v -timeout 12h -args -cycles 1000000
 
 bench-memmon: deps-test
 	$(GO) run ./bench/memmon

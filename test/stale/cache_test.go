@@ -88,8 +88,8 @@ func sending(t *testing.T, device, way string, n int, env []string, argv ...stri
 	return all
 }
 
-// cacheCycles is how often a way is gone with messages.
-func cacheCycles(way string) int { return max(cyclesOf(way, *cycles)/100, 50) }
+// cacheCycles is how often each way is gone with messages.
+func cacheCycles() int { return max(*cycles/100, 50) }
 
 // expectSent demands that nothing was stale, and that most messages went out of
 // kept registrations: seven of eight cycles wait for one.
@@ -112,7 +112,7 @@ func TestCache(t *testing.T) {
 	for _, device := range devices {
 		for _, way := range without(ways(t, exe), notByKernel...) {
 			t.Run(device+" "+way, func(t *testing.T) {
-				s := send(t, exe, device, way, cacheCycles(way), "SOCKET="+socket)
+				s := send(t, exe, device, way, cacheCycles(), "SOCKET="+socket)
 				expectSent(t, s)
 				noise += s.noiseHits
 			})
@@ -147,7 +147,7 @@ func TestCacheLibucm(t *testing.T) {
 	for _, device := range devices {
 		for _, way := range append(slices.Clone(byLibucm), "raw-munmap") {
 			t.Run(device+" "+way, func(t *testing.T) {
-				s := send(t, exe, device, way, cacheCycles(way), "MONITOR=ucm")
+				s := send(t, exe, device, way, cacheCycles(), "MONITOR=ucm")
 				if !slices.Contains(byLibucm, way) {
 					if s.stale == 0 {
 						t.Errorf("%+v: libucm sees it after all", s)
@@ -193,7 +193,7 @@ func TestCacheMPI(t *testing.T) {
 			need(t, mpi.Missing())
 			exe, ranks := buildCache(t, mpi.CC, "-DSTALE_MPI=1"), twoRanks(t, mpi)
 			for i, way := range []string{"munmap", "malloc", "realloc", "trim", "dontneed", "thread", "raw-munmap", "raw-mremap"} {
-				n := cacheCycles(way)
+				n := cacheCycles()
 				for _, s := range cacheJob(t, ranks, exe, devices[i%2], way, n, "SOCKET="+socket) {
 					expectSent(t, s)
 				}

@@ -22,16 +22,6 @@ var cycles = flag.Int("cycles", 500, "how often each way is gone")
 // limit bounds the time in which a program does not come nearer to its end.
 const limit = 10 * time.Minute
 
-// processes are ways that start a process in each cycle, or a program: of those so
-// many times fewer cycles are made.
-var processes = map[string]int{
-	"fork": 20, "clone": 20, "clone3": 20,
-	"file-open": 100, "file-openat2": 100, "file-punch-elsewhere": 100,
-}
-
-// cyclesOf is how many of some cycles are made of a way.
-func cyclesOf(way string, cycles int) int { return max(cycles/max(processes[way], 1), 10) }
-
 // need skips a test where the kernel or the privilege is missing, but never in CI.
 func need(t *testing.T, err error) {
 	t.Helper()
@@ -153,10 +143,9 @@ func parse(t *testing.T, text string) []counts {
 // single is run of one way on this machine, without an MPI.
 func single(t *testing.T, exe, way string, threads int, env ...string) counts {
 	t.Helper()
-	n := cyclesOf(way, *cycles)
-	c := run(t, env, exe, way, fmt.Sprint(n), fmt.Sprint(threads))[0]
-	if c.cycles != n/threads*threads {
-		t.Errorf("%s: %d cycles, not %d", way, c.cycles, n)
+	c := run(t, env, exe, way, fmt.Sprint(*cycles), fmt.Sprint(threads))[0]
+	if c.cycles != *cycles/threads*threads {
+		t.Errorf("%s: %d cycles, not %d", way, c.cycles, *cycles)
 	}
 	return c
 }

@@ -45,7 +45,7 @@ func TestControl(t *testing.T) {
 	exe := build(t, "gcc")
 	for _, way := range ways(t, exe) {
 		t.Run(way, func(t *testing.T) {
-			n := min(cyclesOf(way, *cycles), 1000)
+			n := min(*cycles, 1000)
 			expectStale(t, run(t, []string{"MONITOR=blind"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
@@ -63,7 +63,7 @@ func TestLibucm(t *testing.T) {
 	}
 	for _, way := range without(ways(t, exe), byLibucm...) {
 		t.Run(way, func(t *testing.T) {
-			n := min(cyclesOf(way, *cycles), 1000)
+			n := min(*cycles, 1000)
 			expectStale(t, run(t, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])
 		})
 	}
@@ -116,12 +116,8 @@ var allocators = []allocator{
 func (a allocator) expectGivenBack(t *testing.T, monitor, mpi string, goes func(way string, n int, env ...string) []counts) {
 	t.Helper()
 	why, refused := a.refusals[mpi]
-	for way, n := range map[string]int{"aligned": *cycles, "malloc": *cycles, "realloc": *cycles / copied} {
-		few := 1000
-		if way == "realloc" {
-			few = a.realloc
-		}
-		n = max(n, few)
+	for way, few := range map[string]int{"aligned": 1000, "malloc": 1000, "realloc": a.realloc} {
+		n := max(*cycles, few)
 		for _, c := range goes(way, few, "MONITOR=blind") {
 			if c.stale == 0 {
 				t.Errorf("gives nothing back: %+v", c)
@@ -138,9 +134,6 @@ func (a allocator) expectGivenBack(t *testing.T, monitor, mpi string, goes func(
 		}
 	}
 }
-
-// copied is how many times fewer cycles of realloc are made where it copies.
-const copied = 10
 
 // TestAllocators: others than glibc's.
 func TestAllocators(t *testing.T) {
@@ -189,7 +182,7 @@ func TestMPI(t *testing.T) {
 				expectFresh(t, c)
 			}
 			for _, monitor := range []string{"ebpf", "ucm"} {
-				for _, c := range job(t, ranks, exe, []string{"fork"}, cyclesOf("fork", *cycles), "MONITOR="+monitor, "SOCKET="+socket) {
+				for _, c := range job(t, ranks, exe, []string{"fork"}, *cycles, "MONITOR="+monitor, "SOCKET="+socket) {
 					expectFresh(t, c)
 				}
 			}

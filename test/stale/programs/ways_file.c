@@ -4,8 +4,8 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "stale.h"
@@ -22,6 +22,55 @@ static char *create_file(struct place *p)
         die("a file in memory");
     }
     return p->base;
+}
+
+enum { GROW, PUNCH };
+
+/* Another process, which is not watched and does with the file what it is told,
+ * until there is nobody who could tell. */
+static void obey(const struct place *p, int orders)
+{
+    char order;
+    while (read(orders, &order, 1) == 1) {
+        int error = order == GROW
+                        ? ftruncate(p->file, 2 * (off_t)p->bytes)
+                        : fallocate(p->file,
+                                    FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                    0, (off_t)p->bytes);
+        if (error != 0 || write(orders, &order, 1) != 1) {
+            break;
+        }
+    }
+    _exit(0);
+}
+
+static char *create_shared(struct place *p)
+{
+    if (p->file >= 0) {
+        return p->base;
+    }
+    create_file(p);
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) {
+        die("socketpair");
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        obey(p, ends[1]);
+    }
+    if (child < 0 || close(ends[1]) != 0) {
+        die("another process");
+    }
+    p->other = ends[0];
+    return p->base;
+}
+
+static void elsewhere(const struct place *p, char order)
+{
+    if (write(p->other, &order, 1) != 1 || read(p->other, &order, 1) != 1) {
+        die("another process");
+    }
 }
 
 /* after its size was set to nothing */
@@ -73,25 +122,13 @@ static void destroy_truncate(struct place *p, char *a)
     grow(p);
 }
 
-static void reopened(struct place *p, int fd)
+static void reopened(const struct place *p, int fd)
 {
     if (fd < 0) {
         die("opening with O_TRUNC");
     }
     close(fd);
-    /* grown by a process that is not watched, so that only the opening counts */
-    pid_t child = vfork();
-    if (child == 0) {
-        char size[32];
-        char path[64];
-        snprintf(size, sizeof size, "%zu", 2 * p->bytes);
-        execlp("truncate", "truncate", "-s", size, path_of(p, path), (char *)NULL);
-        _exit(127);
-    }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        die("truncate -s");
-    }
+    elsewhere(p, GROW); /* so that only the opening counts */
 }
 
 static void destroy_open(struct place *p, char *a)
@@ -124,19 +161,7 @@ static void destroy_remap(struct place *p, char *a)
 static void destroy_punch_elsewhere(struct place *p, char *a)
 {
     (void)a;
-    pid_t child = vfork();
-    if (child == 0) {
-        char size[32];
-        char path[64];
-        snprintf(size, sizeof size, "%zu", p->bytes);
-        execlp("fallocate", "fallocate", "--punch-hole", "--length", size,
-               path_of(p, path), (char *)NULL);
-        _exit(127);
-    }
-    int status;
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        die("fallocate --punch-hole");
-    }
+    elsewhere(p, PUNCH);
 }
 
 const struct way file_ways[] = {
@@ -144,9 +169,9 @@ const struct way file_ways[] = {
     {"file-punch", create_file, destroy_punch, false, NULL},
     {"file-ftruncate", create_file, destroy_ftruncate, false, NULL},
     {"file-truncate", create_file, destroy_truncate, false, NULL},
-    {"file-open", create_file, destroy_open, false, NULL},
-    {"file-openat2", create_file, destroy_openat2, false, NULL},
+    {"file-open", create_shared, destroy_open, false, NULL},
+    {"file-openat2", create_shared, destroy_openat2, false, NULL},
     {"file-remap", create_file, destroy_remap, false, NULL},
-    {"file-punch-elsewhere", create_file, destroy_punch_elsewhere, false, NULL},
+    {"file-punch-elsewhere", create_shared, destroy_punch_elsewhere, false, NULL},
     {NULL, NULL, NULL, false, NULL},
 };
