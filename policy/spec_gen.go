@@ -22,8 +22,8 @@ var settings = []Word{
 	{Name: "rtr_sample", Short: "rtr-sample", Type: "int", Values: []string(nil), Min: 1, Max: 1000000, Auto: false, Default: "20", PerMessage: false, Doc: "requests that are counted before rtr_usage is judged"},
 	{Name: "verify_every", Short: "verify", Type: "int", Values: []string(nil), Min: 0, Max: 1000000000, Auto: false, Default: "0", PerMessage: false, Doc: "one message in so many is checked end to end; 0: none, 1: all"},
 	{Name: "verify_action", Short: "verify-action", Type: "enum", Values: []string{"stop", "quarantine"}, Min: 0, Max: 0, Auto: false, Default: "stop", PerMessage: false, Doc: "after the first message that arrived wrong: end the job, or use that path no more"},
-	{Name: "proof", Short: "proof", Type: "enum", Values: []string{"on", "off"}, Min: 0, Max: 0, Auto: false, Default: "on", PerMessage: false, Doc: "whether the ways that rendezvous leaves open, reading against writing and asking first against not, are tried against each other in the job; off: read, and ask nobody"},
-	{Name: "gpu", Short: "gpu", Type: "enum", Values: []string{"refuse", "ignore"}, Min: 0, Max: 0, Auto: false, Default: "refuse", PerMessage: false, Doc: "where the driver of a GPU is loaded into a rank: only observe, since messages may lie in memory that no processor can copy; or act, since the user says that none does"},
+	{Name: "proof", Short: "proof", Type: "enum", Values: []string{"on", "off"}, Min: 0, Max: 0, Auto: false, Default: "on", PerMessage: false, Doc: "whether the ways that rendezvous leaves open, reading against writing and asking first against not, are tried against each other in the job; off: read, or write if only that is open, and ask nobody"},
+	{Name: "gpu", Short: "gpu", Type: "enum", Values: []string{"refuse", "ignore"}, Min: 0, Max: 0, Auto: false, Default: "refuse", PerMessage: false, Doc: "where the driver or the runtime library of a GPU is loaded into a rank when MPI_Init ends: only observe, since messages may lie in memory that no processor can copy; or act, since the user says that none does"},
 }
 
 // conditions is everything that a rule may ask of a message.

@@ -415,7 +415,7 @@ func (a *Act) Lines() []string {
 		out = append(out, a.Peers.line(a.Ledgers))
 	}
 	if len(a.Decisions) == 0 {
-		out = append(out, "nothing was tried: the policy left no choice for the messages that were sent, or there were none of the kind")
+		out = append(out, "nothing was tried: the policy left no choice for the messages, or there were none of the kind")
 	}
 	return out
 }

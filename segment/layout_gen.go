@@ -469,9 +469,9 @@ type RawActDecision struct {
 	Pairs            uint32   // of epochs, in all trials
 	FallBacks        uint64   // from a newcomer that had been kept
 	DecidedNS        uint64   // latest decision, since the engine was opened; 0: not decided yet
-	Messages         uint64   // sent, or received
+	Messages         uint64   // sent, or receives posted
 	NewcomerMessages uint64   // of these, by the newcomer
-	Bytes            uint64   // payload of all
+	Bytes            uint64   // payload of all, of receives their room
 }
 
 // RawTraceFile: The first bytes of a trace file; events follow to the end of the file.

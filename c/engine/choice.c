@@ -5,13 +5,14 @@
 
 /* ---- rows ---- */
 
-static struct mt_choice *mt_choice_new(uint32_t context, uint32_t size)
+static struct mt_choice *mt_choice_new(uint32_t context, uint32_t size,
+                                       uint64_t salt)
 {
     struct mt_choice *c = calloc(1, sizeof(*c));
     if (c != NULL) {
         c->context = context;
         c->size = size;
-        c->random = (uint64_t)context << 8 | size;
+        c->random = ((uint64_t)context << 8 | size) ^ salt;
         mt_trial_begin(&c->trial, MT_TRIAL_HOLD, MT_TRIAL_HOLD_MOST);
     }
     return c;
@@ -35,7 +36,7 @@ struct mt_choice *mt_choice_get(struct mt_choices *choices, uint32_t context,
         context = UINT32_MAX;
     }
     if (*row == NULL) {
-        *row = mt_choice_new(context, size);
+        *row = mt_choice_new(context, size, choices->salt);
         choices->count += *row != NULL && context != UINT32_MAX;
     }
     return *row;

@@ -39,6 +39,7 @@ struct mt_choice {
 struct mt_choices {
     struct mt_choice *rows[2 * MT_CHOICES]; /* hash */
     uint32_t count;
+    uint64_t salt; /* so that two of them have no epochs in common */
     struct mt_choice *others[MT_CHOICE_SIZES];
 };
 

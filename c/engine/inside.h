@@ -691,8 +691,8 @@ void mt_rtr_settle(struct mt_engine_request *request,
 void mt_rtr_cancel(struct mt_engine_request *request);
 /* An RTS that is about to leave becomes WRITEs if there is an RTR for it. */
 void mt_rtr_take(struct mt_engine_request *request);
-/* A message left. */
-void mt_rtr_left(struct mt_engine_request *request);
+/* A message of an envelope left. */
+void mt_rtr_left(struct mt_engine_peer *peer, uint32_t context, int32_t tag);
 /* REVOKE and REVOKED that are due. False: something is left. */
 bool mt_rtr_flush(struct mt_engine_peer *peer);
 

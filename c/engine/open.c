@@ -342,6 +342,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     }
     engine->o = *options;
     engine->opened_ns = mt_engine_now_ns();
+    engine->receives.salt = UINT64_C(0x9e3779b97f4a7c15);
     if (engine->o.terms.eager_limit > MT_SLOT_MOST) {
         engine->o.terms.eager_limit = MT_SLOT_MOST;
     }

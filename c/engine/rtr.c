@@ -58,7 +58,9 @@ bool mt_rtr_wanted(struct mt_engine_request *r)
     bool asks = terms->rendezvous == MT_ENGINE_RTR;
     if ((!asks && !terms->try_asking) || !engine->writes ||
         r->want_source == MT_ENGINE_ANY || r->want_tag == MT_ENGINE_ANY ||
-        r->context->processes[r->want_source] == engine->process) {
+        r->context->processes[r->want_source] == engine->process ||
+        !mt_peer_connected(
+            &engine->peers[r->context->processes[r->want_source]])) {
         return false;
     }
     return asks || mt_request_choose(r, &engine->receives);
@@ -70,7 +72,7 @@ void mt_rtr_ask(struct mt_engine_request *r)
     uint32_t ahead;
     struct mt_engine_peer *peer =
         &engine->peers[r->context->processes[r->want_source]];
-    struct mt_rtr *rtr = mt_peer_connected(peer) ? mt_rtr_of(peer) : NULL;
+    struct mt_rtr *rtr = mt_rtr_of(peer);
     if (rtr == NULL) {
         return;
     }
@@ -240,19 +242,17 @@ void mt_rtr_take(struct mt_engine_request *r)
     r->state = MT_REQUEST_PUT;
 }
 
-void mt_rtr_left(struct mt_engine_request *r)
+void mt_rtr_left(struct mt_engine_peer *peer, uint32_t context, int32_t tag)
 {
-    uint32_t context = r->context->id;
-    struct mt_rtr_envelope *e =
-        mt_rtr_envelope_at(r->peer->rtr, context, r->want_tag);
-    if (!mt_rtr_is(e, context, r->want_tag)) {
+    struct mt_rtr_envelope *e = mt_rtr_envelope_at(peer->rtr, context, tag);
+    if (!mt_rtr_is(e, context, tag)) {
         return;
     }
     if (e->first != e->last &&
         e->offers[e->first % MT_RTR_OFFERS].turn == e->left) {
         e->first++;
     }
-    e->log[e->left++ % MT_RTR_LOG] = r->peer->sent;
+    e->log[e->left++ % MT_RTR_LOG] = peer->sent;
 }
 
 /* ---- taking back ---- */

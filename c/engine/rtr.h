@@ -15,8 +15,8 @@
  * stays registered, and from then on nobody writes there.
  *
  * An RTR is never waited for. It is not sent where that would take one of the
- * last credits, and a sender may drop it for any reason: the message is then
- * read.
+ * last credits, and a sender may drop it for any reason: the message then
+ * goes as it would without.
  *
  * Rules of the receiver. No RTR
  *   - from any source, or of any tag;

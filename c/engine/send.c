@@ -225,7 +225,7 @@ static void mt_leave_went(struct mt_engine_request *r, uint64_t payload)
         counts->copied_bytes += payload;
     }
     if (mt_unlikely(r->peer->rtr != NULL) && mt_leave_names(r)) {
-        mt_rtr_left(r);
+        mt_rtr_left(r->peer, r->context->id, r->want_tag);
     }
     switch (r->state) {
     case MT_REQUEST_EAGER:
@@ -454,10 +454,12 @@ static bool mt_send_stored(const struct mt_engine_context *context,
 {
     struct mt_engine *engine = context->engine;
     if (mode != MT_ENGINE_STANDARD || !mt_ring_stores(peer) ||
-        peer->leaving != NULL || peer->ended || peer->rtr != NULL ||
-        engine->o.verify_every > 0 || !mt_terms_eager(engine, buffer) ||
+        peer->leaving != NULL || peer->ended || engine->o.verify_every > 0 || !mt_terms_eager(engine, buffer) ||
         !mt_ring_store(peer, context, tag, buffer)) {
         return false;
+    }
+    if (mt_unlikely(peer->rtr != NULL)) {
+        mt_rtr_left(peer, context->id, tag);
     }
     engine->counts.copied_bytes += buffer->bytes;
     engine->counts.eager_messages++;

@@ -1,4 +1,4 @@
-/* trial.h: whether one way of sending takes less time than another, found out in
+/* trial.h: whether one way of messages takes less time than another, found out in
  * the job itself: epochs of messages by the one and by the other alternate, and
  * neighbouring epochs are compared. The rule is that of policy/proof, and both
  * replay policy/proof/testdata. It has no clock and sends nothing. */

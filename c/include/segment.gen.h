@@ -680,9 +680,9 @@ struct mt_seg_act_decision {
     uint32_t pairs; /* of epochs, in all trials */
     uint64_t fall_backs; /* from a newcomer that had been kept */
     uint64_t decided_ns; /* latest decision, since the engine was opened; 0: not decided yet */
-    uint64_t messages; /* sent, or received */
+    uint64_t messages; /* sent, or receives posted */
     uint64_t newcomer_messages; /* of these, by the newcomer */
-    uint64_t bytes; /* payload of all */
+    uint64_t bytes; /* payload of all, of receives their room */
 };
 _Static_assert(sizeof(struct mt_seg_act_decision) == 168, "act_decision");
 _Static_assert(offsetof(struct mt_seg_act_decision, communicator) == 0, "act_decision.communicator");

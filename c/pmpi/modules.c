@@ -465,8 +465,8 @@ const char *mt_module_tool(uintptr_t library)
 const char *mt_module_gpu(void)
 {
     static const char *const drivers[] = {
-        "libcuda.so", "libamdhip64.so", "libhsa-runtime64.so",
-        "libze_intel_gpu.so"};
+        "libcuda.so", "libcudart.so", "libamdhip64.so",
+        "libhsa-runtime64.so", "libze_intel_gpu.so"};
     const struct mt_module_list *list = mt_module_fresh();
     for (unsigned i = 0; list != NULL && i < list->count; i++) {
         const char *path = list->modules[i].path;

@@ -81,7 +81,8 @@ bool mt_module_file_build_id(const char *path, char *text, size_t size);
 /* The path of an object that defines MPI functions although it is neither the
  * program nor the one that holds library, NULL if there is none. */
 const char *mt_module_tool(uintptr_t library);
-/* The path of the driver of a GPU (CUDA, ROCm, Level Zero), NULL if none is loaded. */
+/* The path of a driver or runtime of a GPU (CUDA, ROCm, Level Zero), NULL if none is
+ * loaded. */
 const char *mt_module_gpu(void);
 /* Every function that the object exports. */
 void mt_module_each_symbol(uintptr_t address,

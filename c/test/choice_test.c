@@ -123,8 +123,29 @@ static void crowd(void)
     CHECK(mt_choice_get(&choices, 1, UINT64_MAX) != NULL);
 }
 
+/* Tables with different salts have epochs of different lengths. */
+static void test_salt(void)
+{
+    struct mt_choices other = {.salt = UINT64_C(0x9e3779b97f4a7c15)};
+    struct mt_choices plain = {.salt = 0};
+    struct mt_choice *c[2] = {mt_choice_get(&plain, 7, 1 << 20),
+                              mt_choice_get(&other, 7, 1 << 20)};
+    uint32_t different = 0;
+    for (int i = 0; i < 1000; i++) {
+        for (int k = 0; k < 2; k++) {
+            mt_choice_begin(c[k], 1 << 20, (uint64_t)i + 1);
+            mt_choice_end(c[k], false);
+        }
+        different += c[0]->newcomer != c[1]->newcomer;
+    }
+    CHECK(different > 100);
+    mt_choices_free(&plain);
+    mt_choices_free(&other);
+}
+
 int main(void)
 {
+    test_salt();
     faster();
     equal();
     restless();
