@@ -8,6 +8,8 @@
  * zeroes (MADV_WIPEONFORK), whichever call made it, so there is no moment and
  * no kind of clone at which a child believes its parent's generations. A child
  * that shares the memory (vfork, CLONE_VM) is watched: the address space is. */
+#include <dlfcn.h>
+#include <gnu/lib-names.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,9 +51,29 @@ static enum mt_status mt_memhook_wipe_on_fork(struct mt_memhook_why *why)
     return MT_OK;
 }
 
-/* Does unmapping a page change its generation? By the system call itself, or
- * through libc. */
-static bool mt_memhook_works(const volatile uint64_t *generations, bool raw)
+typedef int mt_memhook_unmap_fn(void *address, size_t bytes);
+
+static int mt_memhook_unmap_raw(void *address, size_t bytes)
+{
+    return (int)syscall(SYS_munmap, address, bytes);
+}
+
+/* What libc itself calls, also where an allocator has a munmap of its own that
+ * the program gets; NULL if it is not found. */
+static mt_memhook_unmap_fn *mt_memhook_unmap_of_libc(void)
+{
+    void *libc = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+    if (libc == NULL) {
+        return NULL;
+    }
+    mt_memhook_unmap_fn *unmap = (mt_memhook_unmap_fn *)dlsym(libc, "munmap");
+    dlclose(libc);
+    return unmap;
+}
+
+/* Does unmapping a page so change its generation? */
+static bool mt_memhook_works(const volatile uint64_t *generations,
+                             mt_memhook_unmap_fn *unmap)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *probe =
@@ -60,11 +82,7 @@ static bool mt_memhook_works(const volatile uint64_t *generations, bool raw)
         return false;
     }
     uint64_t before = mt_memhook_stamp(generations, (uintptr_t)probe, page);
-    if (raw) {
-        syscall(SYS_munmap, probe, page);
-    } else {
-        munmap(probe, page);
-    }
+    unmap(probe, page);
     return mt_memhook_stamp(generations, (uintptr_t)probe, page) != before;
 }
 
@@ -80,7 +98,7 @@ static enum mt_status mt_memhook_try_ebpf(const char *socket, uint64_t deadline,
     }
     const struct mt_memmon_slot *slot = state.helper.map;
     mt_memhook_helper_attach(&state.helper);
-    if (!mt_memhook_works(slot->generations, true)) {
+    if (!mt_memhook_works(slot->generations, mt_memhook_unmap_raw)) {
         mt_memhook_because(why, "%s watches another kernel than this one, or "
                            "the process is watched already", socket);
         mt_memhook_helper_close(&state.helper);
@@ -126,8 +144,10 @@ static enum mt_status mt_memhook_start_ucm(struct mt_memhook_why *why)
     if (status != MT_OK) {
         return status;
     }
-    if (!mt_memhook_works(state.ucm_generations, false)) {
-        mt_memhook_because(why, "libucm does not tell of munmap");
+    mt_memhook_unmap_fn *libcs = mt_memhook_unmap_of_libc();
+    if (!mt_memhook_works(state.ucm_generations, munmap) || libcs == NULL ||
+        !mt_memhook_works(state.ucm_generations, libcs)) {
+        mt_memhook_because(why, "libucm does not tell of every munmap");
         mt_memhook_ucm_close(state.ucm, state.ucm_generations);
         state.ucm = NULL;
         return MT_ENOTSUP;
