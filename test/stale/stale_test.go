@@ -117,7 +117,11 @@ func (a allocator) expectGivenBack(t *testing.T, monitor, mpi string, goes func(
 	t.Helper()
 	why, refused := a.refusals[mpi]
 	for way, few := range map[string]int{"aligned": 1000, "malloc": 1000, "realloc": a.realloc} {
-		n := max(*cycles, few)
+		n := *cycles
+		if way == "realloc" && mpi != "" {
+			n /= copied
+		}
+		n = max(n, few)
 		for _, c := range goes(way, few, "MONITOR=blind") {
 			if c.stale == 0 {
 				t.Errorf("gives nothing back: %+v", c)
@@ -134,6 +138,10 @@ func (a allocator) expectGivenBack(t *testing.T, monitor, mpi string, goes func(
 		}
 	}
 }
+
+// copied is how many times fewer cycles of realloc are made in MPI programs, where
+// it copies: there are many of them.
+const copied = 10
 
 // TestAllocators: others than glibc's.
 func TestAllocators(t *testing.T) {
