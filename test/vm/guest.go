@@ -56,10 +56,8 @@ type Guest struct {
 
 const (
 	bootLimit = 10 * time.Minute
-	// whether kvm works: a guest takes seconds, or never comes up
-	kvmLimit = 30 * time.Second
-	rails    = 2
-	top      = "../.."
+	rails     = 2
+	top       = "../.."
 )
 
 // prepared is done once for all guests of a test program.
@@ -159,45 +157,6 @@ func awaitListener(path string, until time.Time, ended <-chan struct{}) error {
 	}
 	return fmt.Errorf("nobody listens at %s", path)
 }
-
-// virtualizes reports whether this machine's processor can run guests itself.
-func virtualizes() bool {
-	file, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	file.Close()
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return false
-	}
-	_, flags, _ := strings.Cut(string(text), "\nflags")
-	flags, _, _ = strings.Cut(flags, "\n")
-	for _, flag := range strings.Fields(flags) {
-		if flag == "vmx" || flag == "svm" {
-			return true
-		}
-	}
-	return false
-}
-
-// accelerated is whether a guest comes up with kvm: found out once, by one.
-var accelerated = sync.OnceValue(func() bool {
-	if !virtualizes() {
-		return false
-	}
-	p, err := prepared()
-	if err != nil {
-		return false
-	}
-	g, err := boot(p, Options{CPUs: 1, MiB: 512, Rails: 1, Name: "kvm"}, true, kvmLimit)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "vm: kvm does not work here, so guests are emulated: %v\n", err)
-		return false
-	}
-	g.stop()
-	return true
-})
 
 func start(t testing.TB, p preparation, o Options) (*Guest, error) {
 	o.CPUs, o.MiB, o.Rails = orElse(o.CPUs, 2), orElse(o.MiB, 1024), orElse(o.Rails, rails)
