@@ -24,10 +24,10 @@ type Process struct {
 	IdleNS          uint64 // running: time since a call was entered or left
 	SegmentBytes    uint64
 	PrivateBytes    uint64
-	ToAct, Acts     bool   // it was to carry messages itself; it does
-	PinnedBytes     uint64 // registered now
-	PinnedRegions   uint64 // registrations that this is
-	Decisions       [len(tried)][len(decided)]uint64
+	ToAct, Acts     bool                             // it was to carry messages itself; it does
+	PinnedBytes     uint64                           // registered now
+	PinnedRegions   uint64                           // registrations that this is
+	Decisions       [len(tried)][len(decided)]uint64 // communicators and sizes
 }
 
 // share is the part of the wall time that is MPI time, as in the report and in

@@ -132,8 +132,8 @@ func (e *Explanation) note(in *advise.Input, c *Calibration, p *policy.Effective
 	} else {
 		e.Notes = append(e.Notes, "uses of a buffer are known by size, not by call site")
 	}
-	if rules := p.Rules; len(e.Sizes) > 0 && slices.ContainsFunc(rules, func(r policy.Rule) bool { return r.When["site"] != "" }) {
-		e.Notes = append(e.Notes, "rules that name a site are passed over by function and size")
+	if len(e.Sizes) > 0 {
+		e.Notes = append(e.Notes, "by function and size, messages are taken to be as long as the middle of their class, and to hide as much as those of all sizes, and rules that name a site are passed over")
 	}
 	if left > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("%d starts of persistent requests are left out: whether they send is not known by call site", left))
