@@ -41,6 +41,22 @@ type Plan struct {
 // ErrBatch refuses a command that only queues a job.
 var ErrBatch = errors.New("sbatch only queues the job: put mpitrace run in front of srun or mpirun inside the batch script")
 
+// sizes are the variables by which launchers tell a process how many of it they
+// have started.
+var sizes = []string{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}
+
+// checkOutside refuses to be one of the processes that a launcher has started:
+// each would take its rank for a job of its own. A shell that a launcher has
+// started alone may start jobs.
+func checkOutside(env []string) error {
+	for _, name := range sizes {
+		if size, _ := lookup(env, name); size != "" && size != "1" {
+			return fmt.Errorf("mpitrace run is one of %s processes that a launcher has started (%s): put it in front of the launcher, as in mpitrace run -- mpirun -n %s PROGRAM", size, name, size)
+		}
+	}
+	return nil
+}
+
 // Make rewrites the command so that its ranks are given the shim and the
 // settings.
 func Make(r Request) (*Plan, error) {
@@ -64,6 +80,9 @@ func Make(r Request) (*Plan, error) {
 	case Batch:
 		return nil, ErrBatch
 	case Direct:
+		if err := checkOutside(r.Env); err != nil {
+			return nil, err
+		}
 		return makeDirect(r), nil
 	}
 	return nil, fmt.Errorf("unknown kind of launcher %q", r.Kind)
