@@ -153,7 +153,7 @@ func TestRefused(t *testing.T) {
 		program := []string{made(t, m, "state")}
 		count := counter(t, m)
 		other := made(t, m, "spy", "-fPIC", "-shared", "-ldl")
-		nothread := made(t, m, "nothread", "-fPIC", "-shared", "-ldl")
+		shortage := made(t, m, "shortage", "-fPIC", "-shared", "-ldl")
 		gpu := gpuDriver(t)
 		tool := at("tool." + m.Name)
 		if err := mpijob.Compile(m.CC, tool, "-fPIC", "-shared", "../programs/tool_c.c"); err != nil {
@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 			"other policy":  {rank1: "export MPITRACE_ACT_POLICY='policy=1|hash=beef|'", want: []string{"the policy is ", "beef for " + rank1}},
 			"address space": {rank1: "ulimit -v 1500000", want: []string{rank1 + ": no 2048 MiB of address space: raise ulimit -v"}},
 			"file size":     {rank1: "ulimit -f 12000", want: []string{rank1 + ": files of at most ", " KiB, 16384 are needed: raise ulimit -f"}},
-			"descriptors":   {rank1: "ulimit -n 30", want: []string{rank1 + ": only ", " of 16 files could be opened (Too many open files): raise ulimit -n"}},
+			"descriptors":   {rank1: "export NOFILE=libmpishim.so LD_PRELOAD=$LD_PRELOAD:" + shortage, want: []string{rank1 + ": only 0 of 16 files could be opened (Too many open files): raise ulimit -n"}},
 			"no shim":       {options: []string{"--act-wait", "2"}, rank1: "unset LD_PRELOAD", want: []string{"rank 1 of 2 did not report within 2s"}},
 			"other mode":    {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_MODE=observe", want: []string{"rank 1 of 2 did not report within 2s"}},
 			"wrong secret":  {options: []string{"--act-wait", "10"}, rank1: "export MPITRACE_ACT_SECRET=guess", want: []string{"1 connections to the rendezvous were refused: wrong secret", "rank 1 of 2 did not report within 10s", rank1 + " has no answer from mpitrace run"}},
@@ -183,9 +183,9 @@ func TestRefused(t *testing.T) {
 			"tool":          {preload: []string{tool}, want: []string{tool + " defines MPI functions too"}},
 			"gpu":           {preload: []string{gpu}, want: []string{gpu + " is loaded, and messages may lie in the memory of a GPU: if none does, say so by gpu=ignore"}},
 			"start":         {options: []string{"--act-runtime", count}, env: []string{"COUNT_REFUSE=1"}, want: []string{"the runtime did not start: it was told to refuse"}},
-			"start alone":   {rank1: "export NOTHREAD=libmpishim-rt.so LD_PRELOAD=$LD_PRELOAD:" + nothread, want: []string{"the runtime did not start: rank 1: the engine's thread could not be started: raise ulimit -u or -v"}},
+			"start alone":   {rank1: "export NOTHREAD=libmpishim-rt.so LD_PRELOAD=$LD_PRELOAD:" + shortage, want: []string{"the runtime did not start: rank 1: the engine's thread could not be started: raise ulimit -u or -v"}},
 			"start nowhere": {options: []string{"--act=device=nonesuch"}, want: []string{"the runtime did not start: rank 0: there is no device nonesuch; there are: "}},
-			"threads":       {rank1: "export NOTHREAD=libmpishim.so LD_PRELOAD=$LD_PRELOAD:" + nothread, want: []string{rank1 + ": only 0 of 8 threads could be started (Resource temporarily unavailable): raise ulimit -u or -v"}},
+			"threads":       {rank1: "export NOTHREAD=libmpishim.so LD_PRELOAD=$LD_PRELOAD:" + shortage, want: []string{rank1 + ": only 0 of 8 threads could be started (Resource temporarily unavailable): raise ulimit -u or -v"}},
 		} {
 			t.Run(name, func(t *testing.T) {
 				got := job{m: m, options: append([]string{"--act"}, c.options...), env: c.env, rank1: c.rank1, preload: c.preload, program: program}.run(t)
