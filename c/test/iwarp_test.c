@@ -433,111 +433,6 @@ static void test_nobody(void)
     }
 }
 
-/* ---- datagrams ---- */
-
-static struct mt_fabric_ah *ud_join(struct host *a, struct host *b)
-{
-    struct mt_fabric_address y;
-    struct mt_fabric_ah *ah;
-    host_open(a);
-    host_open(b);
-    host_qp(a, MT_FABRIC_UD, 0);
-    host_qp(b, MT_FABRIC_UD, 0);
-    CHECK_EQ(mt_fabric_qp_connect(a->qp, NULL), MT_OK);
-    CHECK_EQ(mt_fabric_qp_connect(b->qp, NULL), MT_OK);
-    CHECK_EQ(mt_fabric_qp_address(b->qp, &y), MT_OK);
-    CHECK_EQ(mt_fabric_ah_create(a->pd, &y, &ah), MT_OK);
-    return ah;
-}
-
-/* The third message is too long: the receiver fails, the sender is told which.
- */
-static void test_ud_error(void)
-{
-    struct host a, b;
-    struct mt_fabric_ah *ah = ud_join(&a, &b);
-    for (uint64_t i = 0; i < 4; i++) {
-        post_receive(&b, i, 100);
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        post(&a, MT_FABRIC_SEND, i < 2 ? 100 : 101, 0, 0, ah);
-        CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
-        struct mt_fabric_completion c = take(&b, b.receives, &a);
-        CHECK_EQ(c.id, i);
-        CHECK_EQ(c.status, i < 2 ? MT_OK : MT_ETRUNCATED);
-    }
-    CHECK_EQ(take(&b, b.receives, &a).status, MT_EFLUSHED);
-    CHECK_EQ(mt_fabric_qp_state(b.qp), MT_FABRIC_QP_ERROR);
-    struct mt_fabric_event event = {.kind = 0};
-    CHECK_EQ(mt_fabric_event_take(b.context, &event), MT_OK);
-    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_FATAL);
-    uint64_t until = now_ms() + LIMIT_MS;
-    while (mt_fabric_event_take(a.context, &event) != MT_OK &&
-           now_ms() < until) {
-        pump(&a, &b);
-    }
-    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_REMOTE);
-    CHECK_EQ(event.msn, 3);
-    CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
-    /* reset, b has another address, and the old handle reaches nobody */
-    CHECK_EQ(mt_fabric_qp_reset(b.qp), MT_OK);
-    CHECK_EQ(mt_fabric_qp_connect(b.qp, NULL), MT_OK);
-    CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
-    host_close(&a);
-    host_close(&b);
-}
-
-/* Garbage and datagrams for somebody else are counted, and take no receive. */
-static void test_ud_strangers(void)
-{
-    struct host a, b;
-    struct mt_fabric_ah *ah = ud_join(&a, &b);
-    struct mt_iwarp_context *context = inside(&b);
-    const struct sockaddr *to =
-        (struct sockaddr *)&((struct mt_iwarp_ah *)ah)->to;
-    uint8_t bytes[64] = {0};
-    for (uint64_t i = 0; i < 3; i++) {
-        post_receive(&b, i, 100);
-    }
-    for (size_t n = 0; n <= sizeof(bytes); n += 8) {
-        sendto(inner(&a)->fd, bytes, n, 0, to, sizeof(struct sockaddr_in));
-    }
-    uint64_t until = now_ms() + LIMIT_MS;
-    while (mt_fabric_malformed(&context->soft.base) < 9 && now_ms() < until) {
-        pump(&a, &b);
-    }
-    CHECK_EQ(mt_fabric_malformed(&context->soft.base), 9);
-    uint8_t key = ((struct mt_iwarp_ah *)ah)->key[0]++;
-    post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
-    while (context->strange < 1 && now_ms() < until) {
-        pump(&a, &b);
-    }
-    CHECK_EQ(context->strange, 1);
-    ((struct mt_iwarp_ah *)ah)->key[0] = key;
-    /* a bad one among good ones, taken by one call: the good ones stay whole */
-    inner(&b)->batch = 4;
-    for (int i = 0; i < 3; i++) {
-        *(uint64_t *)a.mr->address = (uint64_t)i + 5;
-        if (i == 1) {
-            sendto(inner(&a)->fd, bytes, 40, 0, to, sizeof(struct sockaddr_in));
-        }
-        post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
-    }
-    uint64_t seen = 0;
-    for (int i = 0; i < 3; i++) {
-        struct mt_fabric_completion c = take(&b, b.receives, &a);
-        CHECK_EQ(c.status, MT_OK);
-        CHECK_EQ(c.bytes, 8);
-        CHECK_EQ(*(uint64_t *)((char *)b.mr->address + c.id * 128), i + 5);
-        seen |= UINT64_C(1) << c.id;
-    }
-    CHECK_EQ(seen, 7);
-    CHECK_EQ(mt_fabric_malformed(&context->soft.base), 10);
-    CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
-    host_close(&a);
-    host_close(&b);
-}
-
 /* What the key does not cover may not be sent from, nor received into. */
 static void test_local_keys(void)
 {
@@ -569,7 +464,5 @@ int main(void)
     test_wakes();
     test_strangers();
     test_nobody();
-    test_ud_error();
-    test_ud_strangers();
     return check_failures != 0;
 }

@@ -531,6 +531,7 @@ static enum mt_status mt_iwarp_ah_create(
         return status != MT_OK ? status : MT_ENOMEM;
     }
     ah->base.ops = pd->ops;
+    ah->fd = -1;
     ah->to_bytes = mt_address_socket(&a, context->scope, &ah->to);
     memcpy(ah->key, a.key, sizeof(ah->key));
     *ah_p = &ah->base;
@@ -539,6 +540,11 @@ static enum mt_status mt_iwarp_ah_create(
 
 static void mt_iwarp_ah_destroy(struct mt_fabric_ah *ah)
 {
+    struct mt_iwarp_context *context =
+        (struct mt_iwarp_context *)ah->pd->context;
+    mt_soft_lock(&context->soft);
+    mt_iwarp_ud_disconnect(context, (struct mt_iwarp_ah *)ah);
+    mt_soft_unlock(&context->soft);
     free(ah);
 }
 

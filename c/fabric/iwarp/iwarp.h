@@ -19,7 +19,7 @@
 #include "wire.h"
 
 enum {
-    MT_IWARP_VERSION = 2,
+    MT_IWARP_VERSION = 3,
     MT_IWARP_QPS = 4096,
     MT_IWARP_REGIONS = 1 << 14,
     MT_IWARP_READS = 16,
@@ -50,6 +50,10 @@ enum {
     MT_IWARP_UD_HEAD = 32,
     MT_IWARP_UD_PAYLOAD = 65472,
     MT_IWARP_UD_BATCH = 16, /* datagrams of one recvmmsg or sendmmsg */
+    /* UD: destinations with a socket of their own, and works to one between two
+     * tries to make it */
+    MT_IWARP_UD_SOCKETS = 8,
+    MT_IWARP_UD_OFTEN = 256,
 };
 
 struct mt_iwarp_qp;
@@ -97,6 +101,8 @@ struct mt_iwarp_ah {
     struct sockaddr_storage to;
     socklen_t to_bytes;
     uint8_t key[4];
+    int fd; /* a socket that is connected to it; -1: none */
+    uint32_t works; /* sent to it without one */
 };
 
 /* How far the connection of an RC queue pair is. */
@@ -238,6 +244,7 @@ struct mt_iwarp_context {
     uint32_t connecting; /* of them, not open yet */
     uint32_t waiting;    /* of them, with waits */
     uint32_t muted;
+    uint32_t ud_sockets; /* of destinations */
     struct mt_iwarp_qp *hot[MT_IWARP_HOT];
     uint32_t hot_idle[MT_IWARP_HOT];
     uint32_t hot_turn;
@@ -362,6 +369,9 @@ void mt_iwarp_in_armed(struct mt_iwarp_qp *qp);
 
 enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
                                 struct mt_iwarp_qp *qp);
+/* A destination is given back. */
+void mt_iwarp_ud_disconnect(struct mt_iwarp_context *context,
+                            struct mt_iwarp_ah *ah);
 bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp);
 bool mt_iwarp_ud_in(struct mt_iwarp_qp *qp);
 

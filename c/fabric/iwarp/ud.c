@@ -3,8 +3,8 @@
  * order of arrival; a work is complete when the socket has taken it.
  *
  * In front of the payload stand the DDP header with the sender's number in the
- * field that RDMAP reserves, the keys of receiver and sender, and the CRC,
- * which covers all the rest. It is there and not behind the payload because the
+ * field that RDMAP reserves, its port, the keys of receiver and sender, and the
+ * CRC, which covers all the rest. It is there and not behind the payload because the
  * length is not known before a datagram is received: so nothing but payload is
  * ever stored into a posted buffer.
  *
@@ -22,7 +22,8 @@
 #include "iwarp.h"
 
 enum {
-    MT_UD_TO = 20,   /* key of the receiver; 18 and 19 are zero */
+    MT_UD_PORT = 18, /* of the sender's queue pair */
+    MT_UD_TO = 20,   /* key of the receiver */
     MT_UD_FROM = 24, /* key of the sender */
     MT_UD_CRC = 28,
     MT_UD_KEY = 4,
@@ -30,24 +31,41 @@ enum {
     MT_UD_SOCKET_BYTES = 1 << 20,
 };
 
-enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
-                                struct mt_iwarp_qp *qp)
+/* A socket of the interface, at a port that the system chooses; -1: there is none. */
+static int mt_ud_open(const struct mt_iwarp_context *context)
 {
     struct mt_iwarp_address a = context->self;
     struct sockaddr_storage name;
     int room = MT_UD_SOCKET_BYTES;
     a.port = 0;
     socklen_t bytes = mt_address_socket(&a, context->scope, &name);
-    qp->fd =
+    int fd =
         socket(name.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+    if (bind(fd, (struct sockaddr *)&name, bytes) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
+                                struct mt_iwarp_qp *qp)
+{
+    struct mt_iwarp_address a;
+    struct sockaddr_storage name;
+    socklen_t bytes = sizeof(name);
+    int room = MT_UD_SOCKET_BYTES;
+    qp->fd = mt_ud_open(context);
     if (qp->fd < 0) {
         mt_iwarp_say_files(context);
         return MT_ENOMEM;
     }
     setsockopt(qp->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
-    setsockopt(qp->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
-    if (bind(qp->fd, (struct sockaddr *)&name, bytes) != 0 ||
-        getsockname(qp->fd, (struct sockaddr *)&name, &bytes) != 0 ||
+    if (getsockname(qp->fd, (struct sockaddr *)&name, &bytes) != 0 ||
         !mt_address_of_socket(&name, &a)) {
         close(qp->fd);
         qp->fd = -1;
@@ -57,6 +75,49 @@ enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
     qp->batch = 1;
     qp->full = 0;
     return MT_OK;
+}
+
+/* ---- sockets of destinations ---- */
+
+/* For each datagram of a socket that is not connected the system looks up the route,
+ * which makes a ping-pong take a sixth longer. So where many go to, a few destinations
+ * have a socket each. Nothing is received from it: answers go to the port of the queue
+ * pair. */
+static void mt_ud_connect(struct mt_iwarp_context *context,
+                          struct mt_iwarp_ah *ah)
+{
+    if (context->ud_sockets >= MT_IWARP_UD_SOCKETS) {
+        return;
+    }
+    int fd = mt_ud_open(context);
+    if (fd >= 0 &&
+        connect(fd, (struct sockaddr *)&ah->to, ah->to_bytes) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    ah->fd = fd;
+    context->ud_sockets += fd >= 0;
+}
+
+void mt_iwarp_ud_disconnect(struct mt_iwarp_context *context,
+                            struct mt_iwarp_ah *ah)
+{
+    if (ah->fd >= 0) {
+        close(ah->fd);
+        ah->fd = -1;
+        context->ud_sockets--;
+    }
+}
+
+/* By which socket a work goes. */
+static int mt_ud_socket(const struct mt_iwarp_qp *qp,
+                        const struct mt_soft_work *w)
+{
+    struct mt_iwarp_ah *ah = (struct mt_iwarp_ah *)w->ah;
+    if (mt_unlikely(ah->fd < 0 && ++ah->works % MT_IWARP_UD_OFTEN == 0)) {
+        mt_ud_connect(mt_iwarp_context_of(qp), ah);
+    }
+    return ah->fd >= 0 ? ah->fd : qp->fd;
 }
 
 /* ---- sending ---- */
@@ -70,13 +131,14 @@ static void mt_ud_head(const struct mt_iwarp_qp *qp, uint8_t *at,
                        const struct mt_iwarp_segment *s, const uint8_t *key)
 {
     mt_segment_write(at, s);
-    at[18] = at[19] = 0;
+    mt_put16(at + MT_UD_PORT, qp->port);
     memcpy(at + MT_UD_TO, key, MT_UD_KEY);
     memcpy(at + MT_UD_FROM, qp->key, MT_UD_KEY);
 }
 
+/* named: by a socket that is not connected. */
 static void mt_ud_fill(const struct mt_iwarp_qp *qp,
-                       const struct mt_soft_work *w, uint32_t msn,
+                       const struct mt_soft_work *w, uint32_t msn, bool named,
                        struct mt_ud_out *out, struct msghdr *message)
 {
     struct mt_iwarp_ah *ah = (struct mt_iwarp_ah *)w->ah;
@@ -102,36 +164,45 @@ static void mt_ud_fill(const struct mt_iwarp_qp *qp,
         crc = mt_iwarp_crc(crc, out->iov + 1, slices);
     }
     mt_put_crc(out->head + MT_UD_CRC, crc);
-    *message = (struct msghdr){.msg_name = &ah->to,
-                               .msg_namelen = ah->to_bytes,
+    *message = (struct msghdr){.msg_name = named ? &ah->to : NULL,
+                               .msg_namelen = named ? ah->to_bytes : 0,
                                .msg_iov = out->iov,
                                .msg_iovlen = 1 + slices};
 }
 
-/* How many of the works that wait go next. */
-static uint32_t mt_ud_ready(const struct mt_iwarp_qp *qp)
+/* How many of the works that wait go next, and by which socket. */
+static uint32_t mt_ud_ready(const struct mt_iwarp_qp *qp, int *fd_p)
 {
-    uint32_t n = qp->soft.tail - qp->soft.next;
-    return n < MT_IWARP_UD_BATCH ? n : MT_IWARP_UD_BATCH;
+    uint32_t waiting = qp->soft.tail - qp->soft.next, n = 0;
+    uint32_t most = waiting < MT_IWARP_UD_BATCH ? waiting : MT_IWARP_UD_BATCH;
+    while (n < most) {
+        int fd = mt_ud_socket(qp, mt_soft_work_at(&qp->soft, qp->soft.next + n));
+        if (n > 0 && fd != *fd_p) {
+            break;
+        }
+        *fd_p = fd;
+        n++;
+    }
+    return n;
 }
 
 /* How many the socket took; 0: look at errno. */
-static uint32_t mt_ud_write(struct mt_iwarp_qp *qp, uint32_t count)
+static uint32_t mt_ud_write(struct mt_iwarp_qp *qp, int fd, uint32_t count)
 {
     struct mt_ud_out out[MT_IWARP_UD_BATCH];
     struct mmsghdr messages[MT_IWARP_UD_BATCH];
     for (uint32_t i = 0; i < count; i++) {
         mt_ud_fill(qp, mt_soft_work_at(&qp->soft, qp->soft.next + i),
-                   qp->sent[MT_DDP_SENDS] + 1 + i, &out[i],
+                   qp->sent[MT_DDP_SENDS] + 1 + i, fd == qp->fd, &out[i],
                    &messages[i].msg_hdr);
     }
     if (count > 1) {
-        int n = sendmmsg(qp->fd, messages, count, MSG_DONTWAIT);
+        int n = sendmmsg(fd, messages, count, MSG_DONTWAIT);
         return n > 0 ? (uint32_t)n : 0;
     }
     const struct msghdr *m = &messages[0].msg_hdr;
-    ssize_t n = m->msg_iovlen > 1 ? sendmsg(qp->fd, m, MSG_DONTWAIT)
-                                  : sendto(qp->fd, out[0].iov[0].iov_base,
+    ssize_t n = m->msg_iovlen > 1 ? sendmsg(fd, m, MSG_DONTWAIT)
+                                  : sendto(fd, out[0].iov[0].iov_base,
                                            out[0].iov[0].iov_len, MSG_DONTWAIT,
                                            m->msg_name, m->msg_namelen);
     return n >= 0 ? 1 : 0;
@@ -159,8 +230,12 @@ bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp)
 {
     bool moved = false;
     uint32_t ready;
-    while ((ready = mt_ud_ready(qp)) > 0) {
-        uint32_t n = mt_ud_write(qp, ready);
+    int fd = qp->fd;
+    while ((ready = mt_ud_ready(qp, &fd)) > 0) {
+        uint32_t n = mt_ud_write(qp, fd, ready);
+        if (n == 0 && fd != qp->fd) { /* whatever it has: that of all has it not */
+            n = mt_ud_write(qp, qp->fd, ready);
+        }
         int error = n == 0 ? errno : 0;
         if (error == EAGAIN || error == ENOBUFS) {
             break;
@@ -227,6 +302,7 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
         return MT_UD_DROPPED;
     }
     bool error = s->opcode == MT_RDMAP_TERMINATE;
+    uint16_t port = mt_get16(in->head + MT_UD_PORT);
     bool data =
         s->opcode == MT_RDMAP_SEND || s->opcode == MT_RDMAP_SEND_SOLICITED;
     if ((flags & MSG_TRUNC) != 0 && data) {
@@ -240,7 +316,7 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
             crc, iov,
             mt_iwarp_slice(to->pieces, to->piece_count, 0, payload, iov));
     }
-    if (crc != mt_get_crc(in->head + MT_UD_CRC) ||
+    if (crc != mt_get_crc(in->head + MT_UD_CRC) || port == 0 ||
         !(data ? s->mo == 0 : error && payload == 0)) {
         mt_fabric_throw_away(&context->soft.base);
         return MT_UD_DROPPED;
@@ -248,12 +324,20 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     return error ? MT_UD_ERROR : MT_UD_DATA;
 }
 
+/* Family, IP address and port of the queue pair that sent it. */
+static struct mt_iwarp_address mt_ud_sender(const struct mt_ud_in *in)
+{
+    struct mt_iwarp_address a = {0};
+    mt_address_of_socket(&in->from, &a);
+    a.port = mt_get16(in->head + MT_UD_PORT);
+    return a;
+}
+
 /* IP address; port and number; key and family. */
 static struct mt_fabric_source mt_ud_source(const struct mt_ud_in *in)
 {
     struct mt_fabric_source source = {{0}};
-    struct mt_iwarp_address a = {0};
-    mt_address_of_socket(&in->from, &a);
+    struct mt_iwarp_address a = mt_ud_sender(in);
     memcpy(source.words, a.ip, sizeof(a.ip));
     source.words[2] = (uint64_t)in->segment.reserved << 32 | a.port;
     source.words[3] =
@@ -284,13 +368,15 @@ static void mt_ud_report(struct mt_iwarp_qp *qp, const struct mt_ud_in *in,
                                  .msn = in->segment.msn,
                                  .mo = (uint32_t)term};
     uint8_t head[MT_IWARP_UD_HEAD];
+    struct sockaddr_storage to;
+    struct mt_iwarp_address a = mt_ud_sender(in);
+    socklen_t bytes =
+        mt_address_socket(&a, mt_iwarp_context_of(qp)->scope, &to);
     mt_ud_head(qp, head, &s, in->head + MT_UD_FROM);
     mt_put_crc(head + MT_UD_CRC, mt_crc32c(0, head, MT_UD_CRC));
     /* lost, it is lost: the sender's own time limits hold */
     sendto(qp->fd, head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL,
-           (const struct sockaddr *)&in->from,
-           in->from.ss_family == AF_INET ? sizeof(struct sockaddr_in)
-                                         : sizeof(struct sockaddr_in6));
+           (const struct sockaddr *)&to, bytes);
 }
 
 static void mt_ud_reported(struct mt_iwarp_qp *qp,
