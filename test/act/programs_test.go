@@ -25,6 +25,8 @@ type program struct {
 	// native says on which MPI the program does not pass without mpitrace, and
 	// why; there only act mode is run.
 	native map[string]string
+	// memory that all its ranks together need, in MiB; 0: that of any machine.
+	memory int
 	// policies of act mode; none: what is built in.
 	policies []string
 	// counted is what ranks must have counted, by policy: else nothing is shown.
@@ -37,6 +39,9 @@ const receiverFirst = "rendezvous=receiver,eager-limit=256"
 
 // straight has short messages leave from their buffers, as far as that pays.
 const straight = "eager=reuse,engine=thread"
+
+// fragments is a policy by which long messages go in datagrams.
+const fragments = "device=shm,transport=ud-first,rc-peers=1,rc-after=1000000000"
 
 var noCalls = map[string]string{
 	"openmpi": "the library moves nothing while nobody calls it",
@@ -84,6 +89,11 @@ var programs = []program{
 	{source: "progress.c", args: []string{"native"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"end"}, ranks: []int{2}, policies: ways},
+	{source: "long.c", ranks: []int{2}, memory: 5000, native: map[string]string{
+		"openmpi": "Open MPI 4.1 writes behind the room of a receive that such a message does not fit into",
+	}, policies: []string{"auto", "rndv=write", "device=iwarp:lo", fragments}, counted: map[string]string{
+		"auto": "rendezvous_messages", "rndv=write": "written_messages", "device=iwarp:lo": "read_messages", fragments: "fragment_messages",
+	}},
 	{source: "legacy.f", ranks: []int{2}},
 	{source: "modern.f90", ranks: []int{2}},
 }
@@ -193,6 +203,7 @@ func TestPrograms(t *testing.T) {
 						name += "_" + p.policies[0]
 					}
 					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
+						mpijob.Need(t, mpijob.Memory(p.memory))
 						testProgram(t, m, p, ranks, helpers, dir, command)
 					})
 				}

@@ -1,6 +1,7 @@
 package mpijob
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,16 @@ func TestAcross(t *testing.T) {
 				t.Errorf("%s: %q", m.Name, line)
 			}
 		}
+	}
+}
+
+// TestMemory: no machine lacks nothing, none has a million GiB.
+func TestMemory(t *testing.T) {
+	if err := Memory(0); err != nil {
+		t.Error(err)
+	}
+	if err := Memory(1 << 30); !errors.As(err, new(missing)) {
+		t.Errorf("%v", err)
 	}
 }
 

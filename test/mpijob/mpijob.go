@@ -62,6 +62,25 @@ func Tools(packages string, tools ...string) error {
 	return nil
 }
 
+// Memory is that error where less memory is available than so many MiB, by
+// /proc/meminfo.
+func Memory(mib int) error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+			if kib/1024 < mib {
+				return Missing(fmt.Sprintf("memory for the test (%d MiB, %d are available)", mib, kib/1024), "end other programs, or take a machine with more")
+			}
+			return nil
+		}
+	}
+	return errors.New("/proc/meminfo does not say how much memory is available")
+}
+
 // Missing is that error for the tools of m.
 func (m MPI) Missing() error {
 	return Tools("gcc g++ gfortran "+m.packages, m.CC, m.CXX, m.FC, m.Launcher)
