@@ -38,6 +38,7 @@ static struct mt_iwarp_qp *awaited, *asked, *idle;
 static const uint8_t peer_key[MT_IWARP_KEY] = "sixteen bytes ..";
 static int ends[2] = {-1, -1}; /* of the connection of rc */
 static int sender;
+static uint16_t sender_port;
 static uint8_t sender_key[4]; /* as its last datagram says */
 static struct sockaddr_storage target;
 static socklen_t target_bytes;
@@ -139,12 +140,23 @@ static void start(void)
     struct mt_iwarp_address a = ((struct mt_iwarp_context *)context)->self;
     a.port = ud->port;
     target_bytes = mt_address_socket(&a, 0, &target);
+    struct sockaddr_storage name;
+    a.port = 0;
+    socklen_t bytes = mt_address_socket(&a, 0, &name);
     sender = socket(target.ss_family, SOCK_DGRAM, 0);
+    CHECK_EQ(bind(sender, (struct sockaddr *)&name, bytes), 0);
+    CHECK_EQ(getsockname(sender, (struct sockaddr *)&name, &bytes), 0);
+    CHECK(mt_address_of_socket(&name, &a));
+    sender_port = a.port;
 }
 
-/* Who sent a datagram gets one, with the key that it gave. */
+/* Who sent a datagram gets one, with the key that it gave; not so who gave the port of
+ * somebody else. */
 static void answer(const struct mt_fabric_source *source)
 {
+    if ((uint16_t)source->words[2] != sender_port) {
+        return;
+    }
     struct mt_fabric_piece p = piece_at(0, 8);
     struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
                                   .piece_count = 1,
@@ -549,6 +561,7 @@ static uint32_t draw_datagram(uint8_t *at)
     s.queue = s.opcode == MT_RDMAP_TERMINATE ? MT_DDP_TERMINATES : 0;
     memset(at, 0, n);
     mt_segment_write(at, &s);
+    mt_put16(at + 18, sender_port);
     memcpy(at + 20, ud->key, 4);
     mutate(at, n);
     uint32_t crc = mt_crc32c(0, at, 28);

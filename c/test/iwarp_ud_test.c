@@ -8,6 +8,9 @@
 
 #include "iwarp_hosts.h"
 
+/* Receives of 128 bytes hold the header and so much. */
+enum { RECEIVE = 128, FITS = RECEIVE - MT_IWARP_UD_HEAD };
+
 static struct mt_fabric_ah *ud_join(struct host *a, struct host *b)
 {
     struct mt_fabric_address y;
@@ -30,10 +33,10 @@ static void test_ud_error(void)
     struct host a, b;
     struct mt_fabric_ah *ah = ud_join(&a, &b);
     for (uint64_t i = 0; i < 4; i++) {
-        post_receive(&b, i, 100);
+        post_receive(&b, i, RECEIVE);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        post(&a, MT_FABRIC_SEND, i < 2 ? 100 : 101, 0, 0, ah);
+        post(&a, MT_FABRIC_SEND, i < 2 ? FITS : FITS + 1, 0, 0, ah);
         CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
         struct mt_fabric_completion c = take(&b, b.receives, &a);
         CHECK_EQ(c.id, i);
@@ -70,7 +73,7 @@ static void test_ud_strangers(void)
         (struct sockaddr *)&((struct mt_iwarp_ah *)ah)->to;
     uint8_t bytes[64] = {0};
     for (uint64_t i = 0; i < 3; i++) {
-        post_receive(&b, i, 100);
+        post_receive(&b, i, RECEIVE);
     }
     for (size_t n = 0; n <= sizeof(bytes); n += 8) {
         sendto(inner(&a)->fd, bytes, n, 0, to, sizeof(struct sockaddr_in));
@@ -100,8 +103,10 @@ static void test_ud_strangers(void)
     for (int i = 0; i < 3; i++) {
         struct mt_fabric_completion c = take(&b, b.receives, &a);
         CHECK_EQ(c.status, MT_OK);
-        CHECK_EQ(c.bytes, 8);
-        CHECK_EQ(*(uint64_t *)((char *)b.mr->address + c.id * 128), i + 5);
+        CHECK_EQ(c.bytes, MT_IWARP_UD_HEAD + 8);
+        CHECK_EQ(*(uint64_t *)((char *)b.mr->address + c.id * 128 +
+                               MT_IWARP_UD_HEAD),
+                 i + 5);
         seen |= UINT64_C(1) << c.id;
     }
     CHECK_EQ(seen, 7);
@@ -115,7 +120,7 @@ static void test_ud_strangers(void)
 static struct mt_fabric_completion ud_send(struct host *a, struct host *b,
                                            struct mt_fabric_ah *ah)
 {
-    post_receive(b, 0, 100);
+    post_receive(b, 0, RECEIVE);
     post(a, MT_FABRIC_SEND, 8, 0, 0, ah);
     CHECK_EQ(take(a, a->sends, b).status, MT_OK);
     struct mt_fabric_completion c = take(b, b->receives, a);
@@ -176,8 +181,8 @@ static void test_ud_answers(void)
     CHECK_EQ(mt_fabric_ah_create_source(b.pd, &c.source, &back), MT_OK);
     ud_send(&b, &a, back);
     CHECK_EQ(mt_fabric_ah_destroy(back), MT_OK);
-    post_receive(&b, 0, 100);
-    post(&a, MT_FABRIC_SEND, 101, 0, 0, ah);
+    post_receive(&b, 0, RECEIVE);
+    post(&a, MT_FABRIC_SEND, FITS + 1, 0, 0, ah);
     CHECK_EQ(take(&b, b.receives, &a).status, MT_ETRUNCATED);
     struct mt_fabric_event event = {.kind = 0};
     uint64_t until = now_ms() + LIMIT_MS;
@@ -242,10 +247,39 @@ static void test_ud_no_descriptors(void)
     host_close(&b);
 }
 
+/* A receive in pieces is one; one that has no room for the header holds nothing. */
+static void test_ud_pieces(void)
+{
+    struct host a, b;
+    struct mt_fabric_ah *ah = ud_join(&a, &b);
+    uint8_t *at = b.mr->address;
+    struct mt_fabric_piece pieces[] = {{at, 20, b.mr->lkey},
+                                       {at + 100, 15, b.mr->lkey},
+                                       {at + 200, 50, b.mr->lkey}};
+    struct mt_fabric_receive work = {.id = 7, .piece_count = 3, .pieces = pieces};
+    CHECK_EQ(mt_fabric_post_receive(b.qp, &work), MT_OK);
+    post_receive(&b, 3, MT_IWARP_UD_HEAD - 1);
+    memcpy(a.mr->address, "abcdefgh", 8);
+    post(&a, MT_FABRIC_SEND, 8, 0, 0, ah);
+    struct mt_fabric_completion c = take(&b, b.receives, &a);
+    CHECK_EQ(c.status, MT_OK);
+    CHECK_EQ(c.id, 7);
+    CHECK_EQ(c.bytes, MT_IWARP_UD_HEAD + 8);
+    CHECK(memcmp(at + 112, "abc", 3) == 0 && memcmp(at + 200, "defgh", 5) == 0);
+    post(&a, MT_FABRIC_SEND, 0, 0, 0, ah);
+    c = take(&b, b.receives, &a);
+    CHECK_EQ(c.id, 3);
+    CHECK_EQ(c.status, MT_ETRUNCATED);
+    CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
 int main(void)
 {
     test_ud_error();
     test_ud_strangers();
+    test_ud_pieces();
     test_ud_sockets();
     test_ud_answers();
     test_ud_broken_sockets();

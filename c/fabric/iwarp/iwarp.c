@@ -158,6 +158,7 @@ static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
     d->caps.max_reads = MT_IWARP_READS;
     d->caps.max_qps = MT_IWARP_QPS;
     d->caps.ud_payload = MT_IWARP_UD_PAYLOAD;
+    d->caps.ud_headroom = MT_IWARP_UD_HEAD;
     d->caps.events = true;
     d->caps.writes_need_polls = true;
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);

@@ -4,9 +4,9 @@
  *
  * In front of the payload stand the DDP header with the sender's number in the
  * field that RDMAP reserves, its port, the keys of receiver and sender, and the
- * CRC, which covers all the rest. It is there and not behind the payload because the
- * length is not known before a datagram is received: so nothing but payload is
- * ever stored into a posted buffer.
+ * CRC, which covers all the rest. All this is the headroom of a receive, so that a
+ * datagram goes to one place. The CRC is there and not behind the payload because the
+ * length is not known before a datagram is received: behind it nothing is stored.
  *
  * Where there is no receive, data stays in the socket's buffer, and what does
  * not fit there is lost. What is malformed, or for another life of the queue
@@ -27,7 +27,7 @@ enum {
     MT_UD_FROM = 24, /* key of the sender */
     MT_UD_CRC = 28,
     MT_UD_KEY = 4,
-    MT_UD_PIECES = MT_SOFT_PIECES + 1,
+    MT_UD_PIECES = MT_SOFT_PIECES + 1, /* of a send */
     MT_UD_SOCKET_BYTES = 1 << 20,
 };
 
@@ -260,27 +260,32 @@ bool mt_iwarp_ud_out(struct mt_iwarp_qp *qp)
 
 /* A datagram as it came. */
 struct mt_ud_in {
-    uint8_t head[MT_IWARP_UD_HEAD + MT_IWARP_COPY];
+    uint8_t head[MT_IWARP_UD_HEAD];
     struct sockaddr_storage from;
-    struct iovec iov[MT_UD_PIECES];
+    struct iovec iov[MT_SOFT_PIECES];
     struct mt_iwarp_segment segment;
 };
 
 enum mt_ud_kind { MT_UD_DATA, MT_UD_ERROR, MT_UD_DROPPED, MT_UD_TOO_LONG };
 
+/* Whether a datagram may be stored into a receive, where the header goes first. */
+static bool mt_ud_holds(const struct mt_soft_receive *to)
+{
+    return to != NULL && to->bytes >= MT_IWARP_UD_HEAD;
+}
+
 static void mt_ud_prepare(struct mt_ud_in *in, const struct mt_soft_receive *to,
                           struct msghdr *message)
 {
-    uint32_t pieces = to != NULL ? to->piece_count : 0;
+    uint32_t pieces = mt_ud_holds(to) ? to->piece_count : 1;
     in->iov[0] = (struct iovec){in->head, MT_IWARP_UD_HEAD};
-    for (uint32_t i = 0; i < pieces; i++) {
-        in->iov[1 + i] =
-            (struct iovec){to->pieces[i].address, to->pieces[i].bytes};
+    for (uint32_t i = 0; i < pieces && mt_ud_holds(to); i++) {
+        in->iov[i] = (struct iovec){to->pieces[i].address, to->pieces[i].bytes};
     }
     *message = (struct msghdr){.msg_name = &in->from,
                                .msg_namelen = sizeof(in->from),
                                .msg_iov = in->iov,
-                               .msg_iovlen = 1 + pieces};
+                               .msg_iovlen = pieces};
 }
 
 static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
@@ -290,6 +295,10 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
     struct mt_iwarp_segment *s = &in->segment;
     uint32_t payload = bytes - MT_IWARP_UD_HEAD;
+    if (bytes >= MT_IWARP_UD_HEAD && mt_ud_holds(to)) {
+        mt_soft_gather(to->pieces, to->piece_count, 0, in->head,
+                       MT_IWARP_UD_HEAD);
+    }
     if (bytes < MT_IWARP_UD_HEAD ||
         mt_segment_parse(in->head, MT_DDP_UNTAGGED_HEAD + payload, s) !=
             MT_TERM_NONE ||
@@ -305,16 +314,16 @@ static enum mt_ud_kind mt_ud_look(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     uint16_t port = mt_get16(in->head + MT_UD_PORT);
     bool data =
         s->opcode == MT_RDMAP_SEND || s->opcode == MT_RDMAP_SEND_SOLICITED;
-    if ((flags & MSG_TRUNC) != 0 && data) {
+    if (((flags & MSG_TRUNC) != 0 || !mt_ud_holds(to)) && data) {
         return MT_UD_TOO_LONG; /* the CRC needs what is lost; the key is right
                                 */
     }
     uint32_t crc = mt_crc32c(0, in->head, MT_UD_CRC);
-    if (to != NULL) {
+    if (mt_ud_holds(to)) {
         struct iovec iov[MT_SOFT_PIECES];
-        crc = mt_iwarp_crc(
-            crc, iov,
-            mt_iwarp_slice(to->pieces, to->piece_count, 0, payload, iov));
+        crc = mt_iwarp_crc(crc, iov,
+                           mt_iwarp_slice(to->pieces, to->piece_count,
+                                          MT_IWARP_UD_HEAD, payload, iov));
     }
     if (crc != mt_get_crc(in->head + MT_UD_CRC) || port == 0 ||
         !(data ? s->mo == 0 : error && payload == 0)) {
@@ -350,7 +359,8 @@ static void mt_ud_complete(struct mt_iwarp_qp *qp, const struct mt_ud_in *in,
 {
     struct mt_fabric_completion c = {.status = status,
                                      .opcode = MT_FABRIC_RECEIVE,
-                                     .bytes = in->segment.bytes,
+                                     .bytes =
+                                         MT_IWARP_UD_HEAD + in->segment.bytes,
                                      .source = mt_ud_source(in)};
     mt_soft_received(&qp->soft, id, &c,
                      status != MT_OK ||
@@ -455,28 +465,24 @@ static void mt_ud_take(struct mt_iwarp_qp *qp, struct mt_ud_in *in,
     }
 }
 
-/* One datagram. What fits into a short receive is copied there: that costs less
- * than to tell the kernel of its pieces. */
+/* One datagram. Of one piece the kernel need not be told in a list, which takes
+ * longer. */
 static bool mt_ud_one(const struct mt_iwarp_qp *qp, struct mt_ud_in *in,
                       const struct mt_soft_receive *to,
                       struct mmsghdr *message)
 {
     ssize_t n;
-    if (to->bytes > MT_IWARP_COPY) {
+    if (to->piece_count != 1 || !mt_ud_holds(to)) {
         mt_ud_prepare(in, to, &message->msg_hdr);
         n = recvmsg(qp->fd, &message->msg_hdr, MSG_DONTWAIT);
     } else {
         socklen_t from = sizeof(in->from);
-        ssize_t room = MT_IWARP_UD_HEAD + (ssize_t)to->bytes;
-        n = recvfrom(qp->fd, in->head, (size_t)room, MSG_DONTWAIT | MSG_TRUNC,
-                     (struct sockaddr *)&in->from, &from);
+        ssize_t room = to->pieces[0].bytes;
+        n = recvfrom(qp->fd, to->pieces[0].address, (size_t)room,
+                     MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&in->from,
+                     &from);
         message->msg_hdr.msg_flags = n > room ? MSG_TRUNC : 0;
         n = n > room ? room : n;
-        if (n > MT_IWARP_UD_HEAD) {
-            mt_soft_scatter(to->pieces, to->piece_count, 0,
-                            in->head + MT_IWARP_UD_HEAD,
-                            (uint64_t)n - MT_IWARP_UD_HEAD);
-        }
     }
     message->msg_len = (uint32_t)n;
     return n >= 0;
