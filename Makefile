@@ -297,10 +297,10 @@ test-vm: deps-test build
 test-fabric-long: deps-test build
 	$(GO) test ./test/fabric -count=1 -timeout 12h -v -args -long
 
-# Random programs by every way, then ACT_MESSAGES checked messages with faults.
+# Programs, and random ones, by every way, then ACT_MESSAGES checked messages with faults.
 ACT_MESSAGES ?= 100000000
 test-act-long: deps-test build
-	$(GO) test ./test/act -run Random -count=1 -timeout 48h -v -args -long \
+	$(GO) test ./test/act -run 'Random|Programs' -count=1 -timeout 48h -v -args -long \
 		-messages $(ACT_MESSAGES)
 
 # 0 stale registrations in a million cycles of each way to lose memory.

@@ -29,6 +29,7 @@ type program struct {
 	memory int
 	// policies of act mode; none: what is built in.
 	policies []string
+	more     []string // besides, with -long
 	// counted is what ranks must have counted, by policy: else nothing is shown.
 	counted map[string]string
 }
@@ -91,7 +92,7 @@ var programs = []program{
 	{source: "progress.c", args: []string{"end"}, ranks: []int{2}, policies: ways},
 	{source: "long.c", ranks: []int{2}, memory: 5000, native: map[string]string{
 		"openmpi": "Open MPI 4.1 writes behind the room of a receive that such a message does not fit into",
-	}, policies: []string{"auto", "rndv=write", "device=iwarp:lo", fragments}, counted: map[string]string{
+	}, policies: []string{"auto"}, more: []string{"rndv=write", "device=iwarp:lo", fragments}, counted: map[string]string{
 		"auto": "rendezvous_messages", "rndv=write": "written_messages", "device=iwarp:lo": "read_messages", fragments: "fragment_messages",
 	}},
 	{source: "legacy.f", ranks: []int{2}},
@@ -199,7 +200,7 @@ func TestPrograms(t *testing.T) {
 						continue // its waits never yield: minutes on few processors
 					}
 					name := strings.Join(append([]string{p.source}, p.args...), "_")
-					if len(p.policies) == 1 {
+					if len(p.policies) == 1 && p.more == nil {
 						name += "_" + p.policies[0]
 					}
 					t.Run(name+"-"+strconv.Itoa(ranks), func(t *testing.T) {
@@ -226,6 +227,9 @@ func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []str
 	}
 	if p.policies == nil {
 		p.policies = []string{"auto"}
+	}
+	if *long {
+		p.policies = slices.Concat(p.policies, p.more)
 	}
 	for _, policy := range p.policies {
 		output := t.TempDir()

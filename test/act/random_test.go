@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	long     = flag.Bool("long", false, "random programs: many seeds, and checked messages with faults")
+	long     = flag.Bool("long", false, "random programs: many seeds, and checked messages with faults; messages of more than 2 GiB by every way")
 	messages = flag.Uint64("messages", 100_000_000, "checked messages of -long")
 	seeds    = flag.Int("seeds", 100, "seeds of -long")
 )

@@ -95,7 +95,6 @@ int main(int argc, char **argv)
     MPI_Type_create_resized(part, 0, BLOCK, &holed);
     MPI_Type_commit(&holed);
 
-    message(block, 0, 0);
     message(block, 0, 1);
     message(holed, 1, 0);
     truncated(block);
