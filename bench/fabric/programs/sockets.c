@@ -23,6 +23,7 @@
 
 enum {
     BYTES = 24,
+    SENT = 1024, /* where in the region what is sent lies, behind what comes */
     TURNS = 1001,
     ROUNDS = 400,
     WIRE_PORT = 7711,
@@ -44,6 +45,7 @@ static struct mt_fabric_cq *send_cq, *receive_cq;
 static struct mt_fabric_qp *ud, *rc;
 static struct mt_fabric_ah *ah;
 static struct mt_fabric_mr *mr;
+static uint32_t headroom;
 
 static void die(const char *what)
 {
@@ -160,9 +162,10 @@ static void bare_receive(enum way way)
 
 /* ---- the fabric ---- */
 
+/* Of datagrams the payload stands behind the headroom. */
 static void post_receive(struct mt_fabric_qp *qp)
 {
-    struct mt_fabric_piece piece = {mr->address, BYTES, mr->lkey};
+    struct mt_fabric_piece piece = {mr->address, headroom + BYTES, mr->lkey};
     struct mt_fabric_receive work = {.piece_count = 1, .pieces = &piece};
     need(mt_fabric_post_receive(qp, &work), "post_receive");
 }
@@ -197,6 +200,7 @@ static struct mt_fabric_qp *qp_open(enum mt_fabric_transport transport)
 static void fabric_open(const char *device)
 {
     need(mt_fabric_open(device, NULL, &context), device);
+    headroom = mt_fabric_query(context)->caps.ud_headroom;
     need(mt_fabric_pd_create(context, &pd), "pd_create");
     need(mt_fabric_cq_create(context, 64, NULL, &send_cq), "cq_create");
     need(mt_fabric_cq_create(context, 64, NULL, &receive_cq), "cq_create");
@@ -206,7 +210,7 @@ static void fabric_open(const char *device)
 
 static void fabric_send(struct mt_fabric_qp *qp)
 {
-    struct mt_fabric_piece piece = {(char *)mr->address + 64, BYTES, mr->lkey};
+    struct mt_fabric_piece piece = {(char *)mr->address + SENT, BYTES, mr->lkey};
     struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
                                   .piece_count = 1,
                                   .pieces = &piece,
