@@ -26,6 +26,19 @@ static struct mt_fabric_ah *ud_join(struct host *a, struct host *b)
     return ah;
 }
 
+/* a is told that b failed because of its message of that number. */
+static void await_report(struct host *a, struct host *b, uint32_t msn)
+{
+    struct mt_fabric_event event = {.kind = 0};
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (mt_fabric_event_take(a->context, &event) != MT_OK &&
+           now_ms() < until) {
+        pump(a, b);
+    }
+    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_REMOTE);
+    CHECK_EQ(event.msn, msn);
+}
+
 /* The third message is too long: the receiver fails, the sender is told which.
  */
 static void test_ud_error(void)
@@ -47,13 +60,7 @@ static void test_ud_error(void)
     struct mt_fabric_event event = {.kind = 0};
     CHECK_EQ(mt_fabric_event_take(b.context, &event), MT_OK);
     CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_FATAL);
-    uint64_t until = now_ms() + LIMIT_MS;
-    while (mt_fabric_event_take(a.context, &event) != MT_OK &&
-           now_ms() < until) {
-        pump(&a, &b);
-    }
-    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_REMOTE);
-    CHECK_EQ(event.msn, 3);
+    await_report(&a, &b, 3);
     CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
     /* reset, b has another address, and the old handle reaches nobody */
     CHECK_EQ(mt_fabric_qp_reset(b.qp), MT_OK);
@@ -184,14 +191,7 @@ static void test_ud_answers(void)
     post_receive(&b, 0, RECEIVE);
     post(&a, MT_FABRIC_SEND, FITS + 1, 0, 0, ah);
     CHECK_EQ(take(&b, b.receives, &a).status, MT_ETRUNCATED);
-    struct mt_fabric_event event = {.kind = 0};
-    uint64_t until = now_ms() + LIMIT_MS;
-    while (mt_fabric_event_take(a.context, &event) != MT_OK &&
-           now_ms() < until) {
-        pump(&a, &b);
-    }
-    CHECK_EQ(event.kind, MT_FABRIC_EVENT_QP_REMOTE);
-    CHECK_EQ(event.msn, MT_IWARP_UD_OFTEN + 2);
+    await_report(&a, &b, MT_IWARP_UD_OFTEN + 2);
     CHECK_EQ(mt_fabric_ah_destroy(ah), MT_OK);
     host_close(&a);
     host_close(&b);

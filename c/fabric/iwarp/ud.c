@@ -80,7 +80,7 @@ enum mt_status mt_iwarp_ud_open(struct mt_iwarp_context *context,
 /* ---- sockets of destinations ---- */
 
 /* For each datagram of a socket that is not connected the system looks up the route,
- * which makes a ping-pong take a sixth longer. So where many go to, a few destinations
+ * which makes a ping-pong take an eighth longer. So a few destinations that many go to
  * have a socket each. Nothing is received from it: answers go to the port of the queue
  * pair. */
 static void mt_ud_connect(struct mt_iwarp_context *context,
