@@ -153,7 +153,7 @@ func TestRandomFaults(t *testing.T) {
 // testMessages sends and checks as many messages as were asked for, by all
 // policies in turn, with faults: in jobs that a busy machine ends within the limit.
 func testMessages(t *testing.T, r randomJob, faults string) {
-	const each = 50_000
+	const each = 150_000
 	start, done := time.Now(), uint64(0)
 	for i := 0; done < *messages; i++ {
 		r.seed = uint64(1000 + i)
