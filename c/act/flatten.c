@@ -2,28 +2,34 @@
  * contents (MPI 4.1, 5.1.13), into blocks in the order in which a message
  * carries them. What it does not know, or what has too many blocks, stays with
  * the library (MT_ACT_NATIVE); so does a result that has not the size that the
- * library gives. Cold: once for each datatype. */
+ * library gives. More blocks are taken of what is too long for the library's
+ * MPI_Pack. Cold: once for each datatype. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "act.h"
 
-enum { MT_ACT_BLOCKS_MAX = 65536, MT_ACT_DIMENSIONS = 16 };
+enum {
+    MT_ACT_BLOCKS_MAX = 65536,
+    MT_ACT_BLOCKS_LONG = 1 << 24,
+    MT_ACT_DIMENSIONS = 16,
+};
 
 struct mt_act_pieces {
     struct mt_block *blocks;
-    uint32_t count, room;
+    uint32_t count, room, most;
     int64_t extent;
     bool unknown; /* or no memory */
 };
 
-/* What the library says of how a type was made. */
+/* What the library says of how a type was made; of one made by a large-count
+ * function in the form of the other, whose integers these are, too. */
 struct mt_act_contents {
     int combiner;
-    int *integers;
+    int64_t *integers;
     MT_Aint *addresses;
     MT_Datatype *types;
-    int integer_count, address_count, type_count;
+    MT_Count integer_count, address_count, large_count, type_count;
 };
 
 static void describe(MT_Datatype handle, struct mt_act_pieces *out);
@@ -41,7 +47,7 @@ static void add(struct mt_act_pieces *out, int64_t offset, uint64_t bytes)
     if (out->count == out->room) {
         uint32_t room = out->room == 0 ? 16 : 2 * out->room;
         struct mt_block *blocks =
-            room <= MT_ACT_BLOCKS_MAX
+            room <= out->most
                 ? realloc(out->blocks, room * sizeof(*blocks))
                 : NULL;
         if (blocks == NULL) {
@@ -99,19 +105,19 @@ static bool is_named(int combiner)
 
 /* Rows of a part of an array: the dimension whose elements lie behind each other
  * is the last one in C, the first in Fortran. */
-static void describe_subarray(const int *integers,
+static void describe_subarray(const int64_t *integers,
                               const struct mt_act_pieces *child,
                               struct mt_act_pieces *out)
 {
-    int n = integers[0];
-    const int *sizes = integers + 1, *part = sizes + n, *start = part + n;
-    bool c = start[n] == MT_ORDER_C;
+    int64_t n = integers[0];
     int64_t stride[MT_ACT_DIMENSIONS], index[MT_ACT_DIMENSIONS] = {0};
-    int dimension[MT_ACT_DIMENSIONS]; /* from the innermost one on */
+    int64_t dimension[MT_ACT_DIMENSIONS]; /* from the innermost one on */
     if (n < 1 || n > MT_ACT_DIMENSIONS) {
         out->unknown = true;
         return;
     }
+    const int64_t *sizes = integers + 1, *part = sizes + n, *start = part + n;
+    bool c = start[n] == MT_ORDER_C;
     int64_t elements = 1;
     for (int i = 0; i < n; i++) {
         dimension[i] = c ? n - 1 - i : i;
@@ -134,8 +140,8 @@ static void describe_subarray(const int *integers,
 static void describe_struct(const struct mt_act_contents *c,
                             struct mt_act_pieces *out)
 {
-    for (int i = 0; i < c->integers[0] && !out->unknown; i++) {
-        struct mt_act_pieces child = {0};
+    for (int64_t i = 0; i < c->integers[0] && !out->unknown; i++) {
+        struct mt_act_pieces child = {.most = out->most};
         describe(c->types[i], &child);
         out->unknown = out->unknown || child.unknown;
         append(out, &child, c->integers[1 + i], c->addresses[i]);
@@ -144,10 +150,10 @@ static void describe_struct(const struct mt_act_contents *c,
 }
 
 /* Where block i of a type with one element type lies, and how long it is. */
-static bool block_of(const struct mt_act_contents *c, int i, int64_t extent,
-                     int64_t *length_p, int64_t *at_p)
+static bool block_of(const struct mt_act_contents *c, int64_t i,
+                     int64_t extent, int64_t *length_p, int64_t *at_p)
 {
-    const int *integers = c->integers;
+    const int64_t *integers = c->integers;
     switch (c->combiner) {
     case MT_COMBINER_VECTOR:
         *length_p = integers[1];
@@ -181,7 +187,7 @@ static bool block_of(const struct mt_act_contents *c, int i, int64_t extent,
 static void describe_made(const struct mt_act_contents *c,
                           struct mt_act_pieces *out)
 {
-    struct mt_act_pieces child = {0};
+    struct mt_act_pieces child = {.most = out->most};
     if (c->combiner == MT_COMBINER_STRUCT) {
         describe_struct(c, out);
         return;
@@ -201,7 +207,7 @@ static void describe_made(const struct mt_act_contents *c,
     } else {
         int64_t length = 0, at = 0;
         out->unknown = out->unknown || !block_of(c, 0, 0, &length, &at);
-        for (int i = 0; i < c->integers[0] && !out->unknown; i++) {
+        for (int64_t i = 0; i < c->integers[0] && !out->unknown; i++) {
             block_of(c, i, child.extent, &length, &at);
             append(out, &child, length, at);
         }
@@ -209,35 +215,90 @@ static void describe_made(const struct mt_act_contents *c,
     free(child.blocks);
 }
 
+/* The library refuses to say this of a type that was made by a large-count
+ * function, unless by another one. */
+static bool envelope(MT_Datatype handle, struct mt_act_contents *c)
+{
+    if (MT_PMPI_c(Type_get_envelope) != NULL) {
+        return MT_PMPI_c(Type_get_envelope)(
+                   handle, &c->integer_count, &c->address_count,
+                   &c->large_count, &c->type_count,
+                   &c->combiner) == MT_SUCCESS;
+    }
+    int integers, addresses, types;
+    bool known = MT_PMPI(Type_get_envelope)(handle, &integers, &addresses,
+                                            &types, &c->combiner) == MT_SUCCESS;
+    c->integer_count = known ? integers : 0;
+    c->address_count = known ? addresses : 0;
+    c->type_count = known ? types : 0;
+    return known;
+}
+
 /* The handles that the library gave out with the contents are ours to free. */
 static void give_back(struct mt_act_contents *c)
 {
-    for (int i = 0; i < c->type_count; i++) {
-        int integers, addresses, types, combiner;
-        if (MT_PMPI(Type_get_envelope)(c->types[i], &integers, &addresses,
-                                       &types, &combiner) == MT_SUCCESS &&
-            !is_named(combiner)) {
+    for (MT_Count i = 0; i < c->type_count; i++) {
+        struct mt_act_contents of = {0};
+        if (envelope(c->types[i], &of) && !is_named(of.combiner)) {
             MT_PMPI(Type_free)(&c->types[i]);
         }
     }
 }
 
-/* Types made by large-count functions are unknown: their contents have another
- * form. */
-static bool envelope(MT_Datatype handle, struct mt_act_contents *c)
+/* Large counts to where the other function has them: among the integers, but the
+ * last ones, displacements in bytes, among the addresses (MPI 4.0, 5.1.13). */
+static bool place_large(struct mt_act_contents *c, const MT_Count *large)
 {
-    if (MT_PMPI_c(Type_get_envelope) != NULL) {
-        MT_Count integers, addresses, counts = 0, types;
-        if (MT_PMPI_c(Type_get_envelope)(handle, &integers, &addresses, &counts,
-                                         &types, &c->combiner) != MT_SUCCESS ||
-            counts > 0) {
-            return false;
-        }
+    MT_Count first = c->large_count;
+    switch (c->combiner) {
+    case MT_COMBINER_HVECTOR:
+    case MT_COMBINER_HINDEXED_BLOCK:
+        first = 2;
+        break;
+    case MT_COMBINER_HINDEXED:
+    case MT_COMBINER_STRUCT:
+        first = 1 + large[0];
+        break;
+    case MT_COMBINER_SUBARRAY: /* between the dimensions and the order */
+        c->integers[1 + first] = c->integers[1];
+        memcpy(c->integers + 1, large, (size_t)first * sizeof(*large));
+        return true;
+    case MT_COMBINER_CONTIGUOUS:
+    case MT_COMBINER_VECTOR:
+    case MT_COMBINER_INDEXED:
+    case MT_COMBINER_INDEXED_BLOCK:
+    case MT_COMBINER_RESIZED:
+        break;
+    default:
+        return false;
     }
-    return MT_PMPI(Type_get_envelope)(handle, &c->integer_count,
-                                      &c->address_count, &c->type_count,
-                                      &c->combiner) == MT_SUCCESS;
+    memcpy(c->integers, large, (size_t)first * sizeof(*large));
+    memcpy(c->addresses, large + first,
+           (size_t)(c->large_count - first) * sizeof(*large));
+    return true;
 }
+
+/* The library's answer, in memory that has room for it. */
+static bool ask(MT_Datatype handle, struct mt_act_contents *c, int *integers,
+                MT_Count *large)
+{
+    int rc = MT_PMPI_c(Type_get_contents) != NULL
+                 ? MT_PMPI_c(Type_get_contents)(
+                       handle, c->integer_count, c->address_count,
+                       c->large_count, c->type_count, integers, c->addresses,
+                       large, c->types)
+                 : MT_PMPI(Type_get_contents)(
+                       handle, (int)c->integer_count, (int)c->address_count,
+                       (int)c->type_count, integers, c->addresses, c->types);
+    for (MT_Count i = 0; i < c->integer_count; i++) {
+        c->integers[i] = integers[i];
+    }
+    return rc == MT_SUCCESS;
+}
+
+_Static_assert(sizeof(MT_Count) == sizeof(int64_t) &&
+                   sizeof(MT_Aint) == sizeof(int64_t),
+               "large counts are copied to either");
 
 static void describe(MT_Datatype handle, struct mt_act_pieces *out)
 {
@@ -253,18 +314,27 @@ static void describe(MT_Datatype handle, struct mt_act_pieces *out)
         describe_named(handle, out);
         return;
     }
-    c.integers = calloc((size_t)c.integer_count + 1, sizeof(int));
-    c.addresses = calloc((size_t)c.address_count + 1, sizeof(MT_Aint));
-    c.types = calloc((size_t)c.type_count + 1, sizeof(MT_Datatype));
-    if (c.integers == NULL || c.addresses == NULL || c.types == NULL ||
-        MT_PMPI(Type_get_contents)(handle, c.integer_count, c.address_count,
-                                   c.type_count, c.integers, c.addresses,
-                                   c.types) != MT_SUCCESS) {
+    size_t counts = (size_t)(c.integer_count + c.large_count) + 1;
+    int *integers = calloc((size_t)c.integer_count + 1, sizeof(*integers));
+    MT_Count *large = calloc((size_t)c.large_count + 1, sizeof(*large));
+    c.integers = calloc(counts, sizeof(*c.integers));
+    c.addresses = calloc((size_t)(c.address_count + c.large_count) + 1,
+                         sizeof(*c.addresses));
+    c.types = calloc((size_t)c.type_count + 1, sizeof(*c.types));
+    if (integers == NULL || large == NULL || c.integers == NULL ||
+        c.addresses == NULL || c.types == NULL ||
+        !ask(handle, &c, integers, large)) {
         out->unknown = true;
     } else {
-        describe_made(&c, out);
+        if (c.large_count == 0 || place_large(&c, large)) {
+            describe_made(&c, out);
+        } else {
+            out->unknown = true;
+        }
         give_back(&c);
     }
+    free(integers);
+    free(large);
     free(c.integers);
     free(c.addresses);
     free(c.types);
@@ -281,17 +351,17 @@ static bool size_of(MT_Datatype handle, uint64_t *size_p)
 
 void mt_act_flatten(MT_Datatype handle, struct mt_act_type *type)
 {
-    struct mt_act_pieces pieces = {0};
-    int integers, addresses, types, combiner = 0;
+    struct mt_act_contents made = {0};
     uint64_t sum = 0, size = 0;
+    bool sized = size_of(handle, &size);
+    struct mt_act_pieces pieces = {
+        .most = size > INT32_MAX ? MT_ACT_BLOCKS_LONG : MT_ACT_BLOCKS_MAX};
     describe(handle, &pieces);
     for (uint32_t i = 0; i < pieces.count; i++) {
         sum += pieces.blocks[i].bytes;
     }
-    bool sized = size_of(handle, &size);
-    MT_PMPI(Type_get_envelope)(handle, &integers, &addresses, &types,
-                               &combiner);
-    type->named = combiner == MT_COMBINER_NAMED;
+    envelope(handle, &made);
+    type->named = made.combiner == MT_COMBINER_NAMED;
     type->layout.extent = pieces.extent;
     type->layout.size = size;
     if (pieces.unknown || !sized || sum != size) {

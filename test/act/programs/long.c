@@ -1,5 +1,6 @@
 /* long.c: messages longer than an int can count: contiguous and with holes, probed,
- * and of less room than they need. Two ranks; 4.5 GiB of memory. */
+ * of less room than they need, and, where the library can, counted in bytes. Two
+ * ranks; 4.5 GiB of memory. */
 #include "program.h"
 
 /* A block is 1 MiB, of which the type with holes leaves out the last sixteenth. */
@@ -80,6 +81,32 @@ static void truncated(MPI_Datatype block)
     CHECK(memory[words - WORDS] == 0 && memory[words - 1] == 0);
 }
 
+#if MPI_VERSION >= 4
+/* Without a type for blocks; there is room for one byte more. */
+static void counted(void)
+{
+    MPI_Count all = (MPI_Count)(words * sizeof(*memory)) - 1, count = 0;
+    MPI_Status status;
+    prepare(rank == 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        MPI_Send_c(memory, all, MPI_BYTE, 1, 9, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Probe(0, 9, MPI_COMM_WORLD, &status);
+    MPI_Get_count_c(&status, MPI_BYTE, &count);
+    CHECK(count == all);
+    MPI_Recv_c(memory, all + 1, MPI_BYTE, 0, 9, MPI_COMM_WORLD, &status);
+    MPI_Get_count_c(&status, MPI_BYTE, &count);
+    CHECK(count == all);
+    uint64_t last = word(words - 1);
+    memcpy((char *)memory + all, (char *)&last + sizeof(last) - 1, 1);
+    CHECK(wrong(0) == 0);
+}
+#else
+static void counted(void) {}
+#endif
+
 int main(int argc, char **argv)
 {
     MPI_Datatype block, part, holed;
@@ -97,6 +124,7 @@ int main(int argc, char **argv)
 
     message(block, 0, 1);
     message(holed, 1, 0);
+    counted();
     truncated(block);
 
     MPI_Type_free(&holed);
