@@ -97,6 +97,7 @@ struct mt_act_comm {
     uint32_t *processes; /* of its ranks, as ranks of MPI_COMM_WORLD */
     uint32_t rules; /* that may be for its messages */
     bool freed; /* by the application: the handle means nothing any more */
+    MT_Errhandler handler; /* of one that was freed, for its requests */
     struct mt_act_comm *next; /* freed ones that requests still use */
 };
 

@@ -95,6 +95,9 @@ static void comm_close(struct mt_act_comm *comm)
 static void comm_delete(struct mt_act_comm *comm)
 {
     comm_close(comm);
+    if (comm->freed) {
+        MT_PMPI(Errhandler_free)(&comm->handler);
+    }
     free(comm->processes);
     free(comm);
 }
@@ -245,10 +248,11 @@ static void bury(void)
     mt_act_unlock();
 }
 
-static void comm_freed(struct mt_act_comm *comm)
+static void comm_freed(struct mt_act_comm *comm, MT_Errhandler handler)
 {
     comm_forget(comm);
     comm->freed = true;
+    comm->handler = handler;
     mt_act_lock();
     comm->next = mt_dying;
     mt_dying = comm;
@@ -256,15 +260,27 @@ static void comm_freed(struct mt_act_comm *comm)
     bury();
 }
 
-static int Comm_free(MT_Comm *handle)
+static int free_by(mt_fn_Comm_free *function, MT_Comm *handle,
+                   struct mt_act_comm *comm)
 {
-    struct mt_act_comm *comm =
-        handle != NULL ? mt_act_comm_find(*handle) : NULL;
-    int rc = MT_PMPI(Comm_free)(handle);
-    if (rc == MT_SUCCESS && comm != NULL) {
-        comm_freed(comm);
+    MT_Errhandler handler;
+    if (comm == NULL) {
+        return function(handle);
+    }
+    MT_PMPI(Comm_get_errhandler)(*handle, &handler);
+    int rc = function(handle);
+    if (rc == MT_SUCCESS) {
+        comm_freed(comm, handler);
+    } else {
+        MT_PMPI(Errhandler_free)(&handler);
     }
     return rc;
+}
+
+static int Comm_free(MT_Comm *handle)
+{
+    return free_by(MT_PMPI(Comm_free), handle,
+                   handle != NULL ? mt_act_comm_find(*handle) : NULL);
 }
 
 static int Comm_disconnect(MT_Comm *handle)
@@ -276,11 +292,7 @@ static int Comm_disconnect(MT_Comm *handle)
         mt_act_turn(&wait);
     }
     mt_act_waited(&wait);
-    int rc = MT_PMPI(Comm_disconnect)(handle);
-    if (rc == MT_SUCCESS && comm != NULL) {
-        comm_freed(comm);
-    }
-    return rc;
+    return free_by(MT_PMPI(Comm_disconnect), handle, comm);
 }
 
 void mt_act_comm_end(void)

@@ -1,5 +1,7 @@
 /* error.c: errors that the MPI library does not find itself, since the message
  * was not its: a message too long, a peer that is gone, no memory. */
+#include <pthread.h>
+
 #include "act.h"
 
 int mt_act_error_of(enum mt_status status)
@@ -16,11 +18,34 @@ int mt_act_error_of(enum mt_status status)
     }
 }
 
+static pthread_mutex_t mt_one = PTHREAD_MUTEX_INITIALIZER;
+
+/* Through the handler that a communicator had when it was freed, by a stand-in that
+ * has this rank only. */
+MT_COLD static void error_of_freed(MT_Errhandler handler, int error)
+{
+    MT_Comm stand_in;
+    pthread_mutex_lock(&mt_one);
+    int rc = MT_PMPI(Comm_dup)(mt_act.self, &stand_in);
+    pthread_mutex_unlock(&mt_one);
+    if (rc != MT_SUCCESS) {
+        MT_PMPI(Comm_call_errhandler)(MT_COMM_WORLD, error);
+        return;
+    }
+    MT_PMPI(Comm_set_errhandler)(stand_in, handler);
+    MT_PMPI(Comm_call_errhandler)(stand_in, error);
+    MT_PMPI(Comm_free)(&stand_in);
+}
+
 int mt_act_error(const struct mt_act_comm *comm, int error)
 {
-    if (mt_unlikely(error != MT_SUCCESS)) {
-        MT_PMPI(Comm_call_errhandler)
-        (comm->freed ? MT_COMM_WORLD : comm->handle, error);
+    if (mt_likely(error == MT_SUCCESS)) {
+        return error;
+    }
+    if (comm->freed) {
+        error_of_freed(comm->handler, error);
+    } else {
+        MT_PMPI(Comm_call_errhandler)(comm->handle, error);
     }
     return error;
 }

@@ -64,6 +64,10 @@ var programs = []program{
 	{source: "errors.c", ranks: []int{2}, native: map[string]string{
 		"openmpi": "Open MPI 4.1 ends with a segmentation fault in MPI_Waitall of a truncated message",
 	}},
+	{source: "outlived.c", ranks: []int{2}, native: map[string]string{
+		"openmpi": "Open MPI 4.1 ends the job for an error on a null communicator",
+		"mpich":   "MPICH 4.0 calls the handler of another communicator",
+	}},
 	{source: "thrown.c", ranks: []int{2}, native: noCalls, policies: []string{"auto", "device=iwarp:lo"}},
 	{source: "touched.c", ranks: []int{2}, policies: []string{"auto", "rndv=read,device=iwarp:lo", "rndv=write,device=iwarp:lo", receiverFirst, "eager=reuse,engine=thread,device=iwarp:lo", "device=shm,transport=ud-first,rc-peers=1"}},
 	{source: "comms.c", ranks: []int{1, 2, 4}},
