@@ -12,27 +12,7 @@ static struct mt_rtr *mt_rtr_of(struct mt_engine_peer *peer)
     return peer->rtr;
 }
 
-static uint32_t mt_rtr_place(uint32_t context, int32_t tag)
-{
-    uint64_t hash = mt_hash((uint64_t)context << 32 | (uint32_t)tag);
-    return (uint32_t)(hash >> 60);
-}
-
-_Static_assert(MT_RTR_ENVELOPES == 16, "the upper 4 bits of a hash");
-
 /* ---- the receiver asks ---- */
-
-static struct mt_rtr_usage *mt_rtr_usage_of(struct mt_rtr *rtr,
-                                            const struct mt_engine_request *r)
-{
-    uint32_t context = r->context->id;
-    struct mt_rtr_usage *u = &rtr->usages[mt_rtr_place(context, r->want_tag)];
-    if (!u->known || u->context != context || u->tag != r->want_tag) {
-        *u = (struct mt_rtr_usage){
-            .context = context, .tag = r->want_tag, .known = true};
-    }
-    return u;
-}
 
 static bool mt_rtr_sends(struct mt_engine_peer *peer,
                          struct mt_engine_transfer *t, uint32_t ahead)
@@ -76,7 +56,8 @@ void mt_rtr_ask(struct mt_engine_request *r)
     if (rtr == NULL) {
         return;
     }
-    bool silent = mt_rtr_usage_of(rtr, r)->silent;
+    bool silent = mt_rtr_usage_of(rtr->usages, r->context->id, r->want_tag)
+                      ->silent;
     if (!mt_posted_ahead(r, silent, &ahead)) {
         return;
     }
@@ -115,8 +96,9 @@ static void mt_rtr_judged(struct mt_engine_request *r, enum mt_rtr_fate fate)
     } else if (fate == MT_RTR_CROSSED) {
         fate = MT_RTR_USED; /* it would have been */
     }
-    switch (mt_rtr_judge(mt_rtr_usage_of(rtr, r), fate, engine->o.rtr_usage,
-                         engine->o.rtr_sample)) {
+    switch (mt_rtr_judge(
+        mt_rtr_usage_of(rtr->usages, r->context->id, r->want_tag), fate,
+        engine->o.rtr_usage, engine->o.rtr_sample)) {
     case MT_RTR_SUSPENDS:
         counts->rtr_suspended++;
         break;
@@ -159,16 +141,25 @@ enum mt_status mt_rtr_filled(struct mt_engine_transfer *t, uint64_t bytes)
 
 /* ---- the sender ---- */
 
-static struct mt_rtr_envelope *
-mt_rtr_envelope_at(struct mt_rtr *rtr, uint32_t context, int32_t tag)
-{
-    return &rtr->envelopes[mt_rtr_place(context, tag)];
-}
-
 static bool mt_rtr_is(const struct mt_rtr_envelope *e, uint32_t context,
                       int32_t tag)
 {
     return e->known && e->context == context && e->tag == tag;
+}
+
+/* Its place, or one that it may take. */
+static struct mt_rtr_envelope *
+mt_rtr_envelope_at(struct mt_rtr *rtr, uint32_t context, int32_t tag)
+{
+    uint32_t home = mt_rtr_home(context, tag);
+    for (uint32_t i = 0; i < MT_RTR_NEAR; i++) {
+        struct mt_rtr_envelope *e =
+            &rtr->envelopes[(home + i) % MT_RTR_ENVELOPES];
+        if (!e->known || mt_rtr_is(e, context, tag)) {
+            return e;
+        }
+    }
+    return &rtr->envelopes[home % MT_RTR_ENVELOPES];
 }
 
 /* How many messages of an envelope left after that one; UINT32_MAX: it is not

@@ -40,8 +40,16 @@
 
 #include "../include/base.h"
 
+/* Where the places of an envelope begin. */
+MT_INLINE uint32_t mt_rtr_home(uint32_t context, int32_t tag)
+{
+    return (uint32_t)(mt_hash((uint64_t)context << 32 | (uint32_t)tag) >> 32);
+}
+
 enum {
-    MT_RTR_ENVELOPES = 16, /* of a peer, each way; who collides takes the place */
+    MT_RTR_ENVELOPES = 16, /* of a peer, whose RTRs are kept */
+    MT_RTR_USAGES = 64,    /* of a peer, which are judged */
+    MT_RTR_NEAR = 4, /* places that an envelope may have, from its hash on */
     MT_RTR_OFFERS = 16,    /* RTRs that are kept of an envelope */
     MT_RTR_LOG = 16,       /* messages of it that are remembered */
     MT_RTR_LOOKS = 256, /* at receives that are posted, before one asks */
@@ -63,6 +71,7 @@ enum mt_rtr_fate { MT_RTR_USED = 0, MT_RTR_CROSSED, MT_RTR_MISPREDICTED };
 
 enum mt_rtr_verdict { MT_RTR_GOES_ON = 0, MT_RTR_SUSPENDS, MT_RTR_RESUMES };
 
+/* Of an envelope, or of several that found no place of their own. */
 struct mt_rtr_usage {
     uint32_t context;
     int32_t tag;
@@ -78,6 +87,10 @@ enum mt_rtr_verdict mt_rtr_judge(struct mt_rtr_usage *usage,
                                  enum mt_rtr_fate fate, uint32_t least,
                                  uint32_t sample);
 
+/* Of MT_RTR_USAGES, the one of an envelope. */
+struct mt_rtr_usage *mt_rtr_usage_of(struct mt_rtr_usage *usages,
+                                     uint32_t context, int32_t tag);
+
 /* ---- the sender's side ---- */
 
 /* An RTR that came. */
@@ -88,6 +101,7 @@ struct mt_rtr_offer {
     uint32_t turn; /* it is for the message before which so many have left */
 };
 
+/* One that finds no place takes that of another, whose RTRs are dropped. */
 struct mt_rtr_envelope {
     uint32_t context;
     int32_t tag;
@@ -102,7 +116,7 @@ struct mt_rtr_envelope {
 /* Of a peer with which RTRs were exchanged. */
 struct mt_rtr {
     struct mt_rtr_envelope envelopes[MT_RTR_ENVELOPES];
-    struct mt_rtr_usage usages[MT_RTR_ENVELOPES];
+    struct mt_rtr_usage usages[MT_RTR_USAGES];
     uint32_t revokes, revokes_sent;     /* of this process */
     uint32_t revoked, revoked_answered; /* of the peer */
 };

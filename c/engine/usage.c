@@ -2,6 +2,23 @@
  * knows more than what became of the receives of an envelope. */
 #include "rtr.h"
 
+struct mt_rtr_usage *mt_rtr_usage_of(struct mt_rtr_usage *usages,
+                                     uint32_t context, int32_t tag)
+{
+    uint32_t home = mt_rtr_home(context, tag);
+    for (uint32_t i = 0; i < MT_RTR_NEAR; i++) {
+        struct mt_rtr_usage *u = &usages[(home + i) % MT_RTR_USAGES];
+        if (!u->known) {
+            *u = (struct mt_rtr_usage){
+                .context = context, .tag = tag, .known = true};
+        }
+        if (u->context == context && u->tag == tag) {
+            return u;
+        }
+    }
+    return &usages[home % MT_RTR_USAGES]; /* shared, for want of a place */
+}
+
 static enum mt_rtr_verdict mt_rtr_turn(struct mt_rtr_usage *u, bool silent)
 {
     u->silent = silent;
