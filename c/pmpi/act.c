@@ -352,9 +352,9 @@ void mt_act_begin(bool spawned)
     char why[MT_WHY];
     const char *mode = mt_process.knobs.mode;
     if (strcmp(mode, "act") != 0) {
-        if (strcmp(mode, "observe") != 0) {
-            mt_say_once("MPITRACE_MODE=%s is not off, observe or act; observe "
-                        "is used", mode);
+        if (strcmp(mode, "observe") != 0 && strcmp(mode, "advise") != 0) {
+            mt_say_once("MPITRACE_MODE=%s is not off, observe, advise or act; "
+                        "observe is used", mode);
         }
         return;
     }

@@ -23,8 +23,13 @@ type adviseOptions struct {
 	json      bool
 }
 
+// newAdviceOptions are those of a command without any.
+func newAdviceOptions() *adviseOptions {
+	return &adviseOptions{model: modelOptions{eagerLimit: defaultEagerLimit}}
+}
+
 func newAdviseCommand() *cobra.Command {
-	o := &adviseOptions{}
+	o := newAdviceOptions()
 	c := &cobra.Command{
 		Use:   "advise [RESULT | JOB]",
 		Short: "Say what each technique would have saved a job",
@@ -125,8 +130,10 @@ func loadCosts(path string) (*reusetrack.Costs, error) {
 // modelOptions say what is known of the machine that a job ran on.
 type modelOptions struct{ eagerLimit, network string }
 
+const defaultEagerLimit = "8K"
+
 func (o *modelOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.eagerLimit, "eager-limit", "8K", "largest `payload` that the MPI library sends at once, with K or M")
+	c.Flags().StringVar(&o.eagerLimit, "eager-limit", defaultEagerLimit, "largest `payload` that the MPI library sends at once, with K or M")
 	c.Flags().StringVar(&o.network, "network", "", "`file` with the time of a message, {\"startup_ns\": ..., \"ns_per_byte\": ...} (default: what mpitrace bench latency stored for the node, if the job ran on one)")
 }
 

@@ -157,7 +157,8 @@ func isPolicyFile(name string) bool {
 	return strings.Contains(name, "/") || strings.HasSuffix(name, ".json")
 }
 
-// readPolicy reads a file or a line.
+// readPolicy reads a file or a line, which both mean mode act unless they say
+// another one.
 func readPolicy(name string) (*policy.Layer, error) {
 	source := name
 	if !isPolicyFile(name) {
@@ -174,7 +175,11 @@ func readPolicyFrom(source, name string) (*policy.Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policy.ParseJSON(name, text)
+	layer, err := policy.ParseJSON(name, text)
+	if err == nil && layer.Settings["mode"] == "" {
+		layer.Settings["mode"] = "act"
+	}
+	return layer, err
 }
 
 func readSitePolicy(path string) (*policy.Layer, error) {

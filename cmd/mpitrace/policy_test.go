@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ func TestPolicyCommand(t *testing.T) {
 		}
 		return path
 	}
+	plain := file("plain.json", `{"schema": 1, "ring": "1M"}`)
 	good := file("good.json", `{"schema": 1, "mode": "act", "eager": "reuse"}`)
 	bad := file("bad.json", "{\"schema\": 1,\n \"eager\": \"resue\", \"x\": 1}")
 	site := file("site.json", `{"schema": 1, "transport": "ud-first", "ring": "1M"}`)
@@ -37,6 +39,8 @@ func TestPolicyCommand(t *testing.T) {
 		{"", "check --site " + none + " " + none, 2, "", "none.json: no such file"},
 		{"", "check", 2, "", "accepts 1 arg"},
 		{"", "show --site " + site, 0, "ring           1M        " + site, ""},
+		{"", "show --site " + none + " " + plain, 0, "mode           act     " + plain, ""},
+		{"", "show --site " + site, 0, "mode           observe   built-in", ""},
 		{"eager-copy", "show --site " + site + " " + good, 0, "eager          copy      MPITRACE_ACT", ""},
 		{"eager-copy", "show --site " + none + " --lines rndv=write", 0, "eager=copy+reuse\nrendezvous=write\n", ""},
 		{"eager-copy", "show --site " + none + " --json", 0, "\"eager\": \"copy\"", ""},
@@ -95,6 +99,53 @@ func TestRunPolicy(t *testing.T) {
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 			t.Fatalf("--act=%s, MPITRACE_ACT=%s: %v, left %v", test.option, test.env, err, left)
+		}
+	}
+}
+
+// TestRunMode: who chooses the mode. The last one that is named wins, and naming a
+// policy means to act.
+func TestRunMode(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := file("plain.json", `{"schema": 1, "ring": "1M"}`)
+	watches := file("watches.json", `{"schema": 1, "mode": "advise"}`)
+	acts := file("acts.json", `{"schema": 1, "mode": "act"}`)
+	none := filepath.Join(dir, "none.json")
+	for _, test := range []struct{ site, mode, act, env, want string }{
+		{none, "", "", "", "observe"},
+		{none, "act", "", "", "act"},
+		{none, "", "auto", "", "act"},
+		{none, "", plain, "", "act"},
+		{none, "", "", plain, "act"},
+		{none, "", watches, "", "advise"},
+		{none, "", "advise", "", "advise"},
+		{none, "observe", "", "auto", "observe"},
+		{none, "advise", "", "", "advise"},
+		{plain, "", "", "", "observe"},
+		{acts, "", "", "", "act"},
+		{acts, "off", "", "", "off"},
+		{acts, "", watches, "", "advise"},
+		{watches, "", "", "", "advise"},
+		{watches, "", plain, "", "act"},
+	} {
+		t.Setenv("MPITRACE_ACT", test.env)
+		o := &runOptions{given: map[string]bool{"act": test.act != "", "mode": test.mode != ""}}
+		settings := map[string]string{}
+		for name, value := range map[string]string{"mode": test.mode, "act": cmp.Or(test.act, test.env)} {
+			if value != "" {
+				settings[name] = value
+			}
+		}
+		acting, err := o.policy(settings, test.site)
+		if err != nil || settings["mode"] != test.want || (acting != nil) != (test.want == "act") {
+			t.Errorf("%+v: mode %q, policy %v, %v", test, settings["mode"], acting, err)
 		}
 	}
 }

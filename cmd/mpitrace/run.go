@@ -119,28 +119,26 @@ func (o *runOptions) settings() (map[string]string, error) {
 }
 
 // policy is what a job that acts is told, nil if it does not. It chooses the
-// mode: that of an option, or of the variable where no mode is given.
-func (o *runOptions) policy(settings map[string]string) (*policy.Effective, error) {
+// mode: that of an option or of the variable, else that of the policy, which may be
+// that of the site.
+func (o *runOptions) policy(settings map[string]string, site string) (*policy.Effective, error) {
 	text, asked := settings["act"]
 	mode := settings["mode"]
 	switch {
 	case o.given["act"] && o.given["mode"] && mode != "act":
 		return nil, fmt.Errorf("--act and --mode %s contradict each other: leave one out", mode)
-	case !asked && mode != "act", !o.given["act"] && mode != "" && mode != "act":
+	case !o.given["act"] && mode != "" && mode != "act":
 		return nil, nil
-	case !asked:
+	case !asked && mode == "act":
 		text = defaultOf("act")
 	case !o.given["act"]:
-		text = "" // it comes from the environment
+		text = "" // it comes from the environment, or from the site
 	}
-	effective, err := effectivePolicy(text, sitePolicy)
+	effective, err := effectivePolicy(text, site)
 	if err != nil {
 		return nil, err
 	}
-	if settings["mode"] = effective.Mode(); settings["mode"] == "advise" {
-		settings["mode"] = "observe" // what would pay is seen afterwards
-	}
-	if settings["mode"] != "act" {
+	if settings["mode"] = effective.Mode(); settings["mode"] != "act" {
 		return nil, nil
 	}
 	return effective, nil
@@ -181,7 +179,7 @@ func (o *runOptions) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	acting, err := o.policy(settings)
+	acting, err := o.policy(settings, sitePolicy)
 	if err != nil {
 		return err
 	}
@@ -207,6 +205,9 @@ func (o *runOptions) run(args []string) error {
 		if j.dir, err = filepath.Abs("mpitrace-" + j.id); err != nil {
 			return fmt.Errorf("result directory: %w", err)
 		}
+	}
+	if settings["mode"] == "advise" {
+		j.advises, settings["mode"] = true, "observe" // it is said afterwards
 	}
 	return j.run(launch.Recognise(path, launch.Version), shim, args)
 }

@@ -29,6 +29,7 @@ type job struct {
 	self     string // this executable
 	settings map[string]string
 	policy   *policy.Effective // nil: the job does not act
+	advises  bool              // at the end, what would pay
 	wait     time.Duration
 
 	memory       bool   // watch the ranks' memory
@@ -197,6 +198,11 @@ func (j *job) finish(made bool) {
 		j.say("act mode is off, the job is only observed: no rank came to the end of MPI_Init (sessions are only observed)")
 	}
 	j.say("%s", c.line(shortPath(j.dir), j.id, living))
+	if j.advises && !j.quiet {
+		if err := newAdviceOptions().run(j.dir, j.stderr, j.stderr); err != nil {
+			j.say("what would pay: %v", err)
+		}
+	}
 }
 
 // bases are the base directories of segments of this job.

@@ -46,7 +46,7 @@ func readRendezvous(in *Input) ([]Recommendation, []string) {
 		if in.TransferBytesPerNS == 0 {
 			why += ", or messages move more slowly (--network)"
 		}
-		return out, []string{fmt.Sprintf("%s: %s in completing calls is more than the transfers take at %g GB/s: %s", ReadRendezvous, secondsText(late), in.rate(), why)}
+		return out, []string{fmt.Sprintf("%s: %s in completing calls is more than the transfers take at %.3g GB/s: %s", ReadRendezvous, secondsText(late), in.rate(), why)}
 	}
 	return out, nil
 }
@@ -65,7 +65,7 @@ func (in *Input) rate() float64 {
 }
 
 func rendezvousAssumptions(in *Input, s *Site) []string {
-	rate := fmt.Sprintf("messages move at %g GB/s", in.TransferBytesPerNS)
+	rate := fmt.Sprintf("messages move at %.3g GB/s", in.TransferBytesPerNS)
 	if in.TransferBytesPerNS == 0 {
 		rate = fmt.Sprintf("messages move at %d GB/s, which was not measured", DefaultBytesPerNS)
 	}

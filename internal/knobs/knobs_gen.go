@@ -18,7 +18,7 @@ type Knob struct {
 
 // All is every setting, in the order of the spec.
 var All = []Knob{
-	{"mode", "MPITRACE_MODE", "mode", "enum", "observe", []string{"off", "observe", "act"}, 0, 0, "shim", "off: forward every call and measure nothing; act: also carry messages (docs/act.md)"},
+	{"mode", "MPITRACE_MODE", "mode", "enum", "observe", []string{"off", "observe", "advise", "act"}, 0, 0, "shim", "off: forward every call and measure nothing; advise: mpitrace run also says at the end what would pay; act: also carry messages (docs/act.md)"},
 	{"quiet", "MPITRACE_QUIET", "quiet", "bool", "0", []string(nil), 0, 0, "shim", "print nothing on stderr"},
 	{"output", "MPITRACE_OUTPUT", "output", "path", "", []string(nil), 0, 0, "shim", "result directory; default: mpitrace-JOB in the directory where the job was started"},
 	{"segment_dir", "MPITRACE_SEGMENT_DIR", "segment-dir", "path", "", []string(nil), 0, 0, "shim", "where the segments live; default /dev/shm/mpitrace-UID, then TMPDIR/mpitrace-UID"},

@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 	}
 	cases := []struct{ name, text, want, err string }{
 		{"mode", "off", "off", ""},
-		{"mode", "on", "", `"on" is not one of off, observe, act`},
+		{"mode", "on", "", `"on" is not one of off, observe, advise, act`},
 		{"quiet", "true", "1", ""},
 		{"quiet", "no", "0", ""},
 		{"quiet", "2", "", `"2" is neither 1 nor 0`},

@@ -55,10 +55,12 @@ func TestObserve(t *testing.T) {
 			options []string
 			env     []string
 			loads   bool
+			says    string // at the end
 		}{
 			"observe":  {options: []string{}},
 			"mode":     {options: []string{"--mode", "observe"}, env: []string{"MPITRACE_ACT=auto"}},
-			"advise":   {options: []string{"--act=advise"}},
+			"policy":   {options: []string{"--act=advise"}, says: "technique"},
+			"advise":   {options: []string{"--mode", "advise"}, says: "technique"},
 			"act":      {options: []string{"--act"}, loads: true},
 			"variable": {options: []string{}, env: []string{"MPITRACE_ACT=auto"}, loads: true},
 			"cache":    {options: []string{"--act=cache=on", "--memory-monitor"}, loads: true},
@@ -84,6 +86,9 @@ func TestObserve(t *testing.T) {
 				}
 				if (len(got.act) > 0) != c.loads {
 					t.Errorf("verdicts %+v", got.act)
+				}
+				if !strings.Contains(got.err, c.says) {
+					t.Errorf("nothing of what it %s:\n%s", c.says, got.err)
 				}
 			})
 		}
