@@ -120,6 +120,11 @@ func (e *Effective) eagerLimit(text, device string) int64 {
 	return min(limit, e.Number("ring")/2)
 }
 
+// Software says whether the work of a device is done by a processor of the node.
+func Software(device string) bool {
+	return device == SharedMemory || strings.HasPrefix(device, iwarp)
+}
+
 // Mode is off, observe, advise or act.
 func (e *Effective) Mode() string { return e.Text("mode") }
 

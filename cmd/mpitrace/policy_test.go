@@ -154,7 +154,7 @@ func TestRunMode(t *testing.T) {
 func TestPolicyExplain(t *testing.T) {
 	dir, _, _ := sampledResult(t)
 	calibration := filepath.Join(t.TempDir(), "node.json")
-	text := `{"schema": 1, "node": "n1", "device": "shm", "transfer": [{"bytes": 8, "ns": 1000}, {"bytes": 8192, "ns": 3000}],
+	text := `{"schema": 1, "node": "n1", "device": "mlx5_0", "transfer": [{"bytes": 8, "ns": 1000}, {"bytes": 8192, "ns": 3000}],
 		"costs": {"schema": 1, "source": "made up", "stand_in": false, "copy": [{"bytes": 128, "ns": 30}, {"bytes": 8192, "ns": 90000}],
 		"register": [{"bytes": 4096, "ns": 30000}], "usage_lookup": [{"bytes": 128, "ns": 10}], "exposed": [{"bytes": 8, "ns": 2000}]}}`
 	if err := os.WriteFile(calibration, []byte(text), 0o644); err != nil {

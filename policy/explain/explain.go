@@ -36,6 +36,7 @@ type Site struct {
 	Pinned     bool        `json:"pinned"` // by the policy: not searched
 	Rule       string      `json:"rule,omitempty"`
 	Reason     string      `json:"reason"`
+	Job        string      `json:"job,omitempty"` // what a job does that is left the choice
 	Inputs     Inputs      `json:"inputs"`
 }
 
@@ -72,11 +73,12 @@ type Inputs struct {
 // start arrives. Observe mode does not count it without a trace.
 const earlyShare = 0.5
 
-// operations are the conditions' names of what calls do. Bsend copies by
-// definition.
+// operations are the conditions' names of what calls do.
 var operations = map[string]string{
-	"Send": "send", "Ssend": "send", "Rsend": "send", "Isend": "isend", "Issend": "isend", "Irsend": "isend",
-	"Sendrecv": "sendrecv", "Sendrecv_replace": "sendrecv", "Recv": "recv", "Irecv": "irecv",
+	"Send": "send", "Bsend": "send", "Ssend": "send", "Rsend": "send",
+	"Isend": "isend", "Ibsend": "isend", "Issend": "isend", "Irsend": "isend",
+	"Sendrecv": "sendrecv", "Sendrecv_replace": "sendrecv", "Isendrecv": "sendrecv", "Isendrecv_replace": "sendrecv",
+	"Recv": "recv", "Mrecv": "recv", "Irecv": "irecv", "Imrecv": "irecv",
 }
 
 // operation is the name of what a function does, "" if it is none of these.
@@ -104,20 +106,6 @@ func Explain(in *advise.Input, c *Calibration, p *policy.Effective) *Explanation
 			e.Sizes = append(e.Sizes, class(s, in.Reuse, c, p))
 		}
 	}
-	receivers := map[string]float64{}
-	for _, s := range e.Sites {
-		for _, candidate := range s.Candidates {
-			if s.Setting == "rendezvous" && receiving(operation(s.Function)) {
-				receivers[candidate.Name] += float64(s.Messages) * candidate.NS
-			}
-		}
-	}
-	for _, s := range e.Sites {
-		s.choose(receivers)
-	}
-	for _, s := range e.Sizes {
-		s.choose(receivers)
-	}
 	e.note(in, c, p, left)
 	return e
 }
@@ -126,7 +114,10 @@ func receiving(operation string) bool { return operation == "recv" || operation 
 
 func (e *Explanation) note(in *advise.Input, c *Calibration, p *policy.Effective, left uint64) {
 	e.Notes = append(e.Notes, "messages of a site are taken to be of its mean size, and a receive to be posted before the message half of the time: an observed job does not tell",
-		"the price of an event is not measured: read-event is costed without it")
+		"the price of an event is not measured")
+	if slices.ContainsFunc(e.Sites, func(s *Site) bool { return operation(s.Function) == "sendrecv" }) {
+		e.Notes = append(e.Notes, "MPI_Sendrecv is costed as its send")
+	}
 	if !in.ReuseKnown {
 		e.Notes = append(e.Notes, "the reuse of buffers was not recorded")
 	} else {
@@ -195,7 +186,31 @@ func explain(s *advise.Site, reuse []reusetrack.Prediction, c *Calibration, p *p
 		}
 		out.Candidates = append(out.Candidates, candidate)
 	}
+	out.choose()
+	if len(out.Candidates) > 1 {
+		out.Job = out.inJob(op, p.Text("proof") == "on")
+	}
 	return out
+}
+
+// inJob is what a rank does that is left the choice; "" where it is what is chosen.
+func (s *Site) inJob(operation string, proof bool) string {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(s.Candidates, func(c Candidate) bool { return slices.Contains(names, c.Name) })
+	}
+	switch {
+	case s.Setting == "eager" && s.Chosen == "reuse":
+		return "copies: reuse is used where the policy leaves nothing else"
+	case s.Setting == "eager":
+		return ""
+	case receiving(operation) && has("receiver") && proof:
+		return "tries asking first and not, and keeps what is faster"
+	case !receiving(operation) && has("write") && has("read", "read-event") && proof:
+		return "tries reading and writing, and keeps what is faster"
+	case has("read", "read-event"):
+		return "reads"
+	}
+	return "writes"
 }
 
 // uses is how often a buffer of this size is used on average, 0 if that is not
@@ -232,6 +247,12 @@ func (s *Site) eager(out *Candidate, c *Calibration, p *policy.Effective, m *pol
 	case out.Name == "copy":
 		out.NS = copied
 		return
+	case strings.Contains(strings.ToLower(s.Function), "bsend"):
+		out.Known, out.Note = false, "a buffered send is always copied"
+		return
+	case p.Text("engine") == "inline" && policy.Software(c.Device):
+		out.Known, out.Note = false, "with engine=inline the sender does the work of "+c.Device+": always copied"
+		return
 	case s.MeanBytes < number(p.Choose("reuse_from", m).Text):
 		out.Known, out.Note = false, "below reuse_from: always copied"
 		return
@@ -254,42 +275,29 @@ func (s *Site) eager(out *Candidate, c *Calibration, p *policy.Effective, m *pol
 	}
 }
 
-// rendezvous is what one end waits for a message above the eager limit. By
-// write, both ends must run for it to begin; by read the sender's end is done
-// while it computes, the receiver's only if the start was there when it posted;
-// by event, always; if the receiver asks first, always where it was early.
+// rendezvous is what one end waits for a message above the eager limit. The engine's
+// thread goes on by events at either end, whoever moves the data, so all of it hides
+// behind other work; where a receiver asks first, its sender need not ask.
 func rendezvous(name, operation string, in *Inputs) float64 {
 	hidden := func(ns float64) float64 { return max(0, ns-in.WindowNS) }
 	data, control := in.TransferNS, in.ControlNS
-	if receiving(operation) {
-		switch name {
-		case "write":
-			return control + data
-		case "read":
-			return earlyShare*(control+data) + (1-earlyShare)*hidden(control+data)
-		}
+	switch {
+	case receiving(operation):
 		return hidden(control + data)
-	}
-	switch name {
-	case "write":
-		return 2*control + data
-	case "receiver":
+	case name == "receiver":
 		return earlyShare*hidden(control+data) + (1-earlyShare)*hidden(2*control+data)
 	}
 	return hidden(2*control + data)
 }
 
-// choose takes the cheapest. Of those that cost this end the same, it takes the
-// one that costs the receivers of the job least, and of equal ones the first.
-func (s *Site) choose(receivers map[string]float64) {
+// choose takes the cheapest, and of equal ones the first.
+func (s *Site) choose() {
 	if len(s.Candidates) == 1 {
 		s.Chosen, s.Pinned, s.Reason = s.Candidates[0].Name, true, "pinned by the policy"
 		return
 	}
 	order := slices.DeleteFunc(slices.Clone(s.Candidates), func(c Candidate) bool { return !c.Known })
-	slices.SortStableFunc(order, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.NS, b.NS), cmp.Compare(receivers[a.Name], receivers[b.Name]))
-	})
+	slices.SortStableFunc(order, func(a, b Candidate) int { return cmp.Compare(a.NS, b.NS) })
 	switch len(order) {
 	case 0:
 		s.Chosen, s.Reason = s.Candidates[0].Name, "nothing is known of any: the first"
@@ -299,12 +307,9 @@ func (s *Site) choose(receivers map[string]float64) {
 		return
 	}
 	s.Chosen, s.RunnerUp = order[0].Name, order[1].Name
-	switch {
-	case order[0].NS < order[1].NS:
+	if order[0].NS < order[1].NS {
 		s.Reason = fmt.Sprintf("%.0f ns a message less than %s", order[1].NS-order[0].NS, s.RunnerUp)
-	case receivers[s.Chosen] < receivers[s.RunnerUp]:
-		s.Reason = "costs as much as " + s.RunnerUp + " here, and less where messages are received"
-	default:
+	} else {
 		s.Reason = "costs as much as " + s.RunnerUp + ", and comes first"
 	}
 }

@@ -63,6 +63,9 @@ func job() *advise.Input {
 			{Function: "MPI_Bcast", Place: "none.c:10", Calls: 10, Bytes: 10000},
 			{Function: "MPI_Start", Place: "none.c:11", Calls: 7, Bytes: 10000},
 			{Function: "MPI_Send", Place: "null.c:12", Calls: 10},
+			{Function: "MPI_Bsend", Place: "buffered.c:13", Calls: 10, Bytes: 10 * 5000},
+			{Function: "MPI_Sendrecv", Place: "both.c:14", Calls: 10, Bytes: 10 << 20},
+			{Function: "MPI_Mrecv", Place: "matched.c:15", Calls: 10, Bytes: 10 << 20},
 		},
 		Sizes: []advise.SizeClass{
 			{Function: "MPI_Isend", Size: "4-8 KiB", From: 4096, To: 8192, Messages: 1000, Requests: 1010, RequestNS: 12_000_000, BlockedNS: 2_000_000},
@@ -95,6 +98,24 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "auto.json", out.Bytes())
+}
+
+// TestEngine: whoever sends does the work of a software device, unless a thread does.
+func TestEngine(t *testing.T) {
+	for _, c := range []struct {
+		device, policy string
+		known          bool
+	}{
+		{"shm", "auto", false}, {"iwarp:eth0", "eager-reuse", false}, {"shm", "engine=thread", true},
+		{"mlx5_0", "auto", true},
+	} {
+		n := node()
+		n.Device = c.device
+		s := Explain(job(), n, effective(t, c.policy)).Sites[0]
+		if reuse := s.Candidates[len(s.Candidates)-1]; reuse.Known != c.known || c.known == (s.Chosen == "copy") && !s.Pinned {
+			t.Errorf("%s, %s: chosen %s, %+v", c.device, c.policy, s.Chosen, reuse)
+		}
+	}
 }
 
 func TestNothing(t *testing.T) {

@@ -59,6 +59,9 @@ func (s *Site) text(b *strings.Builder) {
 		line := fmt.Sprintf("  %s %-10s %s  %s", mark, c.Name, cost, note)
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+	if s.Job != "" {
+		fmt.Fprintf(b, "    the job %s\n", s.Job)
+	}
 	in := &s.Inputs
 	if s.Setting == "rendezvous" {
 		fmt.Fprintf(b, "    from T %.0f ns, of a control message %.0f ns, %.0f ns of other work\n", in.TransferNS, in.ControlNS, in.WindowNS)
