@@ -71,7 +71,7 @@ var programs = []program{
 	{source: "thrown.c", ranks: []int{2}, native: noCalls, policies: []string{"auto", "device=iwarp:lo"}},
 	{source: "touched.c", ranks: []int{2}, policies: []string{"auto", "rndv=read,device=iwarp:lo", "rndv=write,device=iwarp:lo", receiverFirst, "eager=reuse,engine=thread,device=iwarp:lo", "device=shm,transport=ud-first,rc-peers=1"}},
 	{source: "comms.c", ranks: []int{1, 2, 4}},
-	{source: "threads.c", ranks: []int{2}},
+	{source: "threads.c", ranks: []int{2}, policies: ways},
 	{source: "null.c", ranks: []int{2}},
 	{source: "status.c", ranks: []int{2}},
 	{source: "many.c", ranks: []int{2}, native: map[string]string{
@@ -84,11 +84,11 @@ var programs = []program{
 	{source: "order.c", ranks: []int{2}, policies: []string{receiverFirst}},
 	{source: "order.c", ranks: []int{2}, policies: []string{straight}},
 	{source: "modes.c", ranks: []int{2}, policies: []string{straight}},
-	{source: "threads.c", ranks: []int{2}, policies: []string{straight}},
 	{source: "progress.c", args: []string{"send"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"late"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"owe"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"queue"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"stall"}, ranks: []int{2}, policies: ways, counted: map[string]string{
 		"auto": "credit_stalls", "rndv=write": "credit_stalls", "device=iwarp:lo": "credit_stalls", straight: "zero_copy_messages",
 	}},

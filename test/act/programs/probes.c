@@ -115,6 +115,33 @@ static void freed(void)
     CHECK(value == 9);
 }
 
+/* A send is cancelled and not received, or received. */
+static void cancelled_send(int length)
+{
+    MPI_Request request;
+    MPI_Status status;
+    int cancelled = 0, flag = 0;
+    if (rank == 1) {
+        fill(out, (size_t)length, 7);
+        MPI_Isend(out, length, MPI_BYTE, 0, 95, MPI_COMM_WORLD, &request);
+        MPI_Cancel(&request);
+        MPI_Wait(&request, &status);
+        MPI_Test_cancelled(&status, &cancelled);
+        MPI_Send(&cancelled, 1, MPI_INT, 0, 96, MPI_COMM_WORLD);
+        return;
+    }
+    memset(in, 0, (size_t)length);
+    MPI_Irecv(in, length, MPI_BYTE, 1, 95, MPI_COMM_WORLD, &request);
+    MPI_Recv(&cancelled, 1, MPI_INT, 1, 96, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    if (cancelled) {
+        MPI_Cancel(&request);
+    }
+    MPI_Wait(&request, &status);
+    MPI_Test_cancelled(&status, &flag);
+    CHECK(flag == cancelled && filled(in, (size_t)length, 7) == !cancelled);
+}
+
 static void receiver(void)
 {
     for (int l = 0; l < LENGTHS; l++) {
@@ -157,6 +184,9 @@ int main(int argc, char **argv)
         receiver();
     } else {
         sender();
+    }
+    for (int l = 1; l < LENGTHS; l++) {
+        cancelled_send(lengths[l]);
     }
     MPI_Message message;
     MPI_Status status;

@@ -151,9 +151,8 @@ static void flood_then(blocking_fn *call)
 }
 
 /* Rank 0 is in the call with something of every kind that it still owes: long and
- * synchronous sends that nobody has received, more of them than a peer reads at
- * once, buffered and freed ones, receives that are not matched. Rank 1 gets all
- * of it, and only then enters the call. */
+ * synchronous sends that nobody has received, buffered and freed ones, receives
+ * that are not matched. Rank 1 gets all of it, and only then enters the call. */
 static void owe_then(blocking_fn *call)
 {
     enum { MANY = 24, SOME = 100000 };
@@ -227,6 +226,49 @@ static void stall_then(blocking_fn *call)
             CHECK(filled(in, SHORT, (unsigned)i % BUFFERS));
         }
         call();
+    }
+}
+
+/* Rank 1 is in the call with more receives of long messages than it reads at once,
+ * of each kind: nonblocking, persistent, of messages that it has matched. Rank 0
+ * enters it when all of them are gone. */
+static void queue_then(blocking_fn *call)
+{
+    enum { MANY = 40, EACH = 300000, MATCHED = 2, ALL = MANY + MATCHED + 1 };
+    static char place[ALL][EACH];
+    MPI_Request requests[ALL];
+    MPI_Message matched[MATCHED];
+    fill(out, EACH, 4);
+    memset(place, 0, sizeof(place));
+    if (rank == 0) {
+        for (int i = 0; i < ALL; i++) {
+            int tag = i < MATCHED ? 2 : i < ALL - 1 ? 1 : 3;
+            MPI_Isend(out, EACH, MPI_BYTE, 1, tag, MPI_COMM_WORLD,
+                      &requests[i]);
+        }
+        MPI_Waitall(ALL, requests, MPI_STATUSES_IGNORE);
+        call();
+        return;
+    }
+    for (int i = 0; i < MATCHED; i++) {
+        MPI_Mprobe(0, 2, MPI_COMM_WORLD, &matched[i], MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; i < MANY; i++) {
+        MPI_Irecv(place[i], EACH, MPI_BYTE, 0, 1, MPI_COMM_WORLD,
+                  &requests[i]);
+    }
+    for (int i = 0; i < MATCHED; i++) {
+        MPI_Imrecv(place[MANY + i], EACH, MPI_BYTE, &matched[i],
+                   &requests[MANY + i]);
+    }
+    MPI_Recv_init(place[ALL - 1], EACH, MPI_BYTE, 0, 3, MPI_COMM_WORLD,
+                  &requests[ALL - 1]);
+    MPI_Start(&requests[ALL - 1]);
+    call();
+    MPI_Waitall(ALL, requests, MPI_STATUSES_IGNORE);
+    MPI_Request_free(&requests[ALL - 1]);
+    for (int i = 0; i < ALL; i++) {
+        CHECK(filled(place[i], EACH, 4));
     }
 }
 
@@ -315,6 +357,8 @@ int main(int argc, char **argv)
         with_each(flood_then);
     } else if (strcmp(what, "owe") == 0) {
         with_each(owe_then);
+    } else if (strcmp(what, "queue") == 0) {
+        with_each(queue_then);
     } else if (strcmp(what, "stall") == 0) {
         with_each(stall_then);
     } else if (strcmp(what, "native") == 0) {
