@@ -4,6 +4,16 @@
 
 #include "act.h"
 
+/* Of MPI_BOTTOM, which is NULL, no bytes are meant that lie within its first page:
+ * the type has no addresses, and the library says what is wrong with the buffer. */
+MT_COLD static bool relative(const struct mt_act_type *type)
+{
+    enum { PAGE = 4096 };
+    int64_t at = type->shape == MT_ACT_BLOCKS ? type->blocks[0].offset
+                                              : type->offset;
+    return type->layout.size > 0 && at > -PAGE && at < PAGE;
+}
+
 bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m,
                   enum mt_act_use use, struct mt_act_type **type_p)
 {
@@ -19,9 +29,7 @@ bool mt_act_check(const struct mt_act_comm *comm, const struct mt_act_message *m
     if (mt_unlikely(type == NULL)) {
         return false;
     }
-    if (mt_unlikely(m->buffer == NULL && m->count > 0 &&
-                    type->shape == MT_ACT_PLAIN && type->offset == 0 &&
-                    type->layout.size > 0)) {
+    if (mt_unlikely(m->buffer == NULL && m->count > 0 && relative(type))) {
         mt_act_type_put(type);
         return false;
     }

@@ -425,14 +425,19 @@ static enum mt_status end_arm(void)
 
 /* ---- the beginning of all ---- */
 
-/* Requests can be looked at by functions that are not among the stand-ins (MPI
- * 4.1 has new ones), and would be taken for inactive. */
-static bool library_known(void)
+/* What of the MPI library act mode cannot do with; NULL: nothing. MPI 4.1 has new
+ * functions that look at requests, and would take ours for inactive ones. */
+static const char *strange(void)
 {
-    return mt_act.native[MPITRACE_CALL_Request_get_status_all] == NULL &&
-           mt_act.native[MPITRACE_CALL_Mprobe] != NULL &&
-           mt_act.native[MPITRACE_CALL_Comm_create_group] != NULL &&
-           mt_act.native[MPITRACE_CALL_Ibarrier] != NULL;
+    if (mt_act.native[MPITRACE_CALL_Request_get_status_all] != NULL) {
+        return "the MPI library has MPI_Request_get_status_all (MPI 4.1), which "
+               "act mode does not know";
+    }
+    return mt_act.native[MPITRACE_CALL_Mprobe] != NULL &&
+                   mt_act.native[MPITRACE_CALL_Comm_create_group] != NULL &&
+                   mt_act.native[MPITRACE_CALL_Ibarrier] != NULL
+               ? NULL
+               : "the MPI library lacks functions of MPI 3.0";
 }
 
 /* Whether messages may leave straight from the application's memory, and if they
@@ -485,9 +490,9 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     mt_act.host = host;
     mt_act.native = host->native;
     find_handles();
-    if (!library_known()) {
-        say(NULL, "the MPI library has functions that act mode does not know, or "
-                  "lacks some that it needs");
+    const char *why = strange();
+    if (why != NULL) {
+        say(NULL, why);
         return MT_ENOTSUP;
     }
     if (!open_private()) {

@@ -16,6 +16,15 @@ static bool usable(MT_Datatype handle)
                          mt_act.self) == MT_SUCCESS;
 }
 
+/* MPI_Pack of MPICH refuses MPI_BOTTOM, which is NULL. So the type that we give it
+ * begins before the buffer, and the buffer as much behind where it is. */
+enum { MT_ACT_SHIFT = 64 };
+
+static void *shifted(const void *buffer)
+{
+    return (void *)((uintptr_t)buffer + MT_ACT_SHIFT);
+}
+
 void mt_act_type_free(struct mt_act_type *type)
 {
     if (type->shape == MT_ACT_NATIVE) {
@@ -28,13 +37,26 @@ void mt_act_type_free(struct mt_act_type *type)
 /* The copy carries no attributes, so nobody's copy function is called. */
 static bool keep_native(MT_Datatype handle, struct mt_act_type *type)
 {
+    int one = 1;
+    MT_Aint before = -MT_ACT_SHIFT;
     return type->shape != MT_ACT_NATIVE ||
-           (MT_PMPI(Type_contiguous)(1, handle, &type->native) == MT_SUCCESS &&
+           (MT_PMPI(Type_create_hindexed)(1, &one, &before, handle,
+                                          &type->native) == MT_SUCCESS &&
             MT_PMPI(Type_commit)(&type->native) == MT_SUCCESS);
 }
 
+/* The type that this thread is freeing, which a callback of its attributes may
+ * still use. It is in no table: its handle may be another type's soon. NULL: it was
+ * never met, or nothing is being freed. */
+static __thread struct mt_act_type *mt_freeing;
+static __thread MT_Datatype mt_freeing_handle;
+
 MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
 {
+    if (mt_freeing != NULL && handle == mt_freeing_handle) {
+        mt_act_type_use(mt_freeing);
+        return mt_freeing;
+    }
     if (!usable(handle)) {
         return NULL;
     }
@@ -42,12 +64,16 @@ MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
     if (type == NULL) {
         return NULL;
     }
-    type->users = 2;
     mt_act_flatten(handle, type);
     if (!keep_native(handle, type)) {
         free(type);
         return NULL;
     }
+    if (handle == mt_freeing_handle) {
+        type->users = 1;
+        return type;
+    }
+    type->users = 2;
     mt_act_lock();
     struct mt_act_type *other =
         mt_act_table_get(&mt_act.types, MT_U64(handle));
@@ -92,7 +118,7 @@ static bool pack_native(const struct mt_act_type *type, const char *buffer,
     int64_t most = size > 0 ? (int64_t)(INT32_MAX / size) : 1;
     while (count > 0 && size > 0) {
         int n = (int)(count < most ? count : most), position = 0;
-        if (n == 0 || MT_PMPI(Pack)(buffer, n, type->native, packed,
+        if (n == 0 || MT_PMPI(Pack)(shifted(buffer), n, type->native, packed,
                                     (int)((uint64_t)n * size), &position,
                                     mt_act.self) != MT_SUCCESS) {
             return false;
@@ -131,8 +157,8 @@ static bool unpack_part(const struct mt_act_type *type, const char *packed,
     bool done = whole != NULL && pack_native(type, element, 1, whole);
     if (done) {
         memcpy(whole, packed, bytes);
-        done = MT_PMPI(Unpack)(whole, size, &position, element, 1, type->native,
-                               mt_act.self) == MT_SUCCESS;
+        done = MT_PMPI(Unpack)(whole, size, &position, shifted(element), 1,
+                               type->native, mt_act.self) == MT_SUCCESS;
     }
     free(whole);
     return done;
@@ -154,8 +180,8 @@ bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
     while (bytes >= size) {
         uint64_t n = bytes / size < most ? bytes / size : most;
         int position = 0;
-        if (MT_PMPI(Unpack)(from, (int)(n * size), &position, to, (int)n,
-                            type->native, mt_act.self) != MT_SUCCESS) {
+        if (MT_PMPI(Unpack)(from, (int)(n * size), &position, shifted(to),
+                            (int)n, type->native, mt_act.self) != MT_SUCCESS) {
             return false;
         }
         from += n * size;
@@ -167,19 +193,26 @@ bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
 
 static int Type_free(MT_Datatype *handle)
 {
-    if (handle != NULL) {
-        mt_act_lock();
-        struct mt_act_type *type =
-            mt_act_table_get(&mt_act.types, MT_U64(*handle));
-        if (type != NULL && !type->named) {
-            mt_act_table_put(&mt_act.types, MT_U64(*handle), NULL);
-        }
-        mt_act_unlock();
-        if (type != NULL) {
-            mt_act_type_put(type);
-        }
+    if (handle == NULL) {
+        return MT_PMPI(Type_free)(handle);
     }
-    return MT_PMPI(Type_free)(handle);
+    mt_act_lock();
+    struct mt_act_type *type = mt_act_table_get(&mt_act.types, MT_U64(*handle));
+    if (type != NULL && !type->named) {
+        mt_act_table_put(&mt_act.types, MT_U64(*handle), NULL);
+    }
+    mt_act_unlock();
+    struct mt_act_type *outer = mt_freeing;
+    MT_Datatype outer_handle = mt_freeing_handle;
+    mt_freeing = type;
+    mt_freeing_handle = *handle;
+    int rc = MT_PMPI(Type_free)(handle);
+    mt_freeing = outer;
+    mt_freeing_handle = outer_handle;
+    if (type != NULL) {
+        mt_act_type_put(type);
+    }
+    return rc;
 }
 
 void mt_act_type_functions(struct mt_act_functions *functions)

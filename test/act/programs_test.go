@@ -61,6 +61,7 @@ var programs = []program{
 		"mpich": "MPICH 4.0 finds a message of some nested types too long for the same type",
 	}},
 	{source: "large.c", ranks: []int{2}},
+	{source: "odd.c", ranks: []int{2}},
 	{source: "errors.c", ranks: []int{2}, native: map[string]string{
 		"openmpi": "Open MPI 4.1 ends with a segmentation fault in MPI_Waitall of a truncated message",
 	}},

@@ -36,7 +36,7 @@ import (
 // suiteDirs are the folders of the suite that the gate is made of.
 var suiteDirs = []string{
 	"attr", "coll", "comm", "datatype", "group", "info", "init", "pt2pt", "topo", "f77", "f08",
-	"errhan", "rma", "io", "part", "threads", "spawn",
+	"errhan", "rma", "io", "part", "threads", "spawn", "errors", "f90",
 }
 
 type options struct {

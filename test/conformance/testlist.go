@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -96,6 +97,8 @@ func openFirst(paths ...string) (*os.File, error) {
 var otherLists = map[string]bool{
 	"f77/rma": true, "f77/io": true, "f77/spawn": true,
 	"f08/rma": true, "f08/io": true, "f08/spawn": true,
+	"f90/rma": true, "f90/io": true, "f90/spawn": true,
+	"errors/f77": true, "errors/f90": true, "errors/f08": true, "errors/cxx": true, "errors/faults": true,
 	"threads/mpi_t": true,
 }
 
@@ -126,7 +129,7 @@ func parseTestlist(r io.Reader, dir string) ([]suiteTest, error) {
 
 // isFolder tells the lists that name only folders from lists of programs.
 func isFolder(dir string, fields []string) bool {
-	return len(fields) == 1 && (dir == "f77" || dir == "f08" || dir == "threads")
+	return len(fields) == 1 && slices.Contains([]string{"f77", "f90", "f08", "threads", "errors"}, dir)
 }
 
 func parseTest(dir string, fields []string) (suiteTest, error) {

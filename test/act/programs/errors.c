@@ -85,6 +85,12 @@ static void wrong_arguments(MPI_Comm comm)
         CHECK(pair[0] == 3 && pair[1] == 4);
     }
     MPI_Type_free(&type);
+    MPI_Type_vector(3, 1, 2, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    CHECK(class_of(MPI_Send(NULL, 1, type, 0, 0, comm)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Irecv(NULL, 1, type, 0, 0, comm, &request)) ==
+          MPI_ERR_BUFFER);
+    MPI_Type_free(&type);
 }
 
 /* No room in the attached buffer, or none attached. */

@@ -1,0 +1,136 @@
+/* odd.c: datatypes that are seldom seen: with absolute addresses and more blocks than
+ * are kept, or cyclic; structs of structs; used by a callback while they are freed.
+ * Two ranks. */
+#include "program.h"
+
+enum { MANY = 70000 };
+
+static int memory[2 * MANY];
+
+/* Rank 0 sends them from MPI_BOTTOM, rank 1 receives them there. */
+static void absolute(MPI_Datatype type, int (*in)(int), int ints)
+{
+    int wrong = 0;
+    for (int i = 0; i < ints; i++) {
+        memory[i] = rank == 0 ? i : -1;
+    }
+    MPI_Type_commit(&type);
+    if (rank == 0) {
+        MPI_Send(MPI_BOTTOM, 1, type, 1, 1, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(MPI_BOTTOM, 1, type, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < ints; i++) {
+            wrong += memory[i] != (in(i) ? i : -1);
+        }
+    }
+    CHECK(wrong == 0);
+    MPI_Type_free(&type);
+}
+
+static int even(int i) { return i % 2 == 0; }
+static int first_of_two_pairs(int i) { return i / 2 % 2 == 0; }
+
+static void many_blocks(void)
+{
+    static int lengths_[MANY];
+    static MPI_Aint at[MANY];
+    MPI_Datatype type;
+    for (int i = 0; i < MANY; i++) {
+        lengths_[i] = 1;
+        MPI_Get_address(&memory[2 * i], &at[i]);
+    }
+    MPI_Type_create_hindexed(MANY, lengths_, at, MPI_INT, &type);
+    absolute(type, even, 2 * MANY);
+}
+
+static void cyclic(void)
+{
+    int sizes = 16, how = MPI_DISTRIBUTE_CYCLIC, of = 2, grid = 2, one = 1;
+    MPI_Datatype part, type;
+    MPI_Aint at;
+    MPI_Get_address(memory, &at);
+    MPI_Type_create_darray(2, 0, 1, &sizes, &how, &of, &grid, MPI_ORDER_C,
+                           MPI_INT, &part);
+    MPI_Type_create_hindexed(1, &one, &at, part, &type);
+    absolute(type, first_of_two_pairs, sizes);
+    MPI_Type_free(&part);
+}
+
+/* Structs of two structs each. */
+static void deep(void)
+{
+    enum { LEVELS = 16, INTS = 1 << LEVELS };
+    int lengths_[2] = {1, 1}, wrong = 0;
+    MPI_Datatype type[LEVELS + 1] = {MPI_INT};
+    for (int l = 0; l < LEVELS; l++) {
+        MPI_Aint at[2] = {0, (MPI_Aint)sizeof(int) << l};
+        MPI_Datatype two[2] = {type[l], type[l]};
+        MPI_Type_create_struct(2, lengths_, at, two, &type[l + 1]);
+    }
+    MPI_Type_commit(&type[LEVELS]);
+    for (int i = 0; i < INTS; i++) {
+        memory[i] = rank == 0 ? i : -1;
+    }
+    if (rank == 0) {
+        MPI_Send(memory, 1, type[LEVELS], 1, 2, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(memory, 1, type[LEVELS], 0, 2, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    }
+    for (int i = 0; i < INTS; i++) {
+        wrong += memory[i] != i;
+    }
+    CHECK(wrong == 0);
+    for (int l = 1; l <= LEVELS; l++) {
+        MPI_Type_free(&type[l]);
+    }
+}
+
+/* One element of a type to this rank itself, which has the ints 0, 1, 2.. */
+static void to_self(MPI_Datatype type, int stride)
+{
+    int got[4] = {-1, -1, -1, -1};
+    MPI_Sendrecv(memory, 1, type, 0, 5, got, 4, MPI_INT, 0, 5, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
+    for (int i = 0; i < 4; i++) {
+        CHECK(got[i] == i * stride);
+    }
+}
+
+static int used_when_freed(MPI_Datatype type, int key, void *stride, void *extra)
+{
+    (void)key;
+    (void)extra;
+    to_self(type, *(int *)stride);
+    return MPI_SUCCESS;
+}
+
+/* Types whose handles are those of others that were used when they were freed. */
+static void freed(void)
+{
+    int key;
+    for (int i = 0; i < 64; i++) {
+        memory[i] = i;
+    }
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, used_when_freed, &key, NULL);
+    for (int i = 0; i < 20; i++) {
+        int stride = 2 + i % 5;
+        MPI_Datatype type;
+        MPI_Type_vector(4, 1, stride, MPI_INT, &type);
+        MPI_Type_commit(&type);
+        MPI_Type_set_attr(type, key, &stride);
+        to_self(type, stride);
+        MPI_Type_free(&type);
+    }
+    MPI_Type_free_keyval(&key);
+}
+
+int main(int argc, char **argv)
+{
+    begin(&argc, &argv);
+    many_blocks();
+    cyclic();
+    deep();
+    freed();
+    return end();
+}
