@@ -454,7 +454,7 @@ type RawActCount struct {
 // RawActDecision: What was tried for the messages of a communicator and size (docs/act.md).
 type RawActDecision struct {
 	_                structs.HostLayout
-	Communicator     [32]byte // MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others
+	Communicator     [32]byte // MPI_COMM_WORLD, MPI_COMM_SELF, others, or the number that all of its members have, behind 'communicator' or, in parentheses, behind the name that the program gave it
 	From             uint64   // payload, of receives their room, at least
 	To               uint64   // payload, less than; 0: no limit
 	Chosen           [8]byte  // protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter

@@ -94,6 +94,7 @@ struct mt_act_comm {
     MT_Comm handle;
     struct mt_engine_context *context;
     int32_t rank, size;
+    uint32_t id;         /* the same on all of its members */
     uint32_t *processes; /* of its ranks, as ranks of MPI_COMM_WORLD */
     uint32_t rules; /* that may be for its messages */
     bool freed; /* by the application: the handle means nothing any more */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "act.h"
+#include "figures.h"
 
 static struct mt_act_comm *mt_dying; /* freed, but used by requests */
 static uint32_t mt_next_id = 2;      /* both under mt_act.lock */
@@ -57,6 +58,7 @@ static int Comm_set_name(MT_Comm handle, const char *name)
     int rc = MT_PMPI(Comm_set_name)(handle, name);
     if (rc == MT_SUCCESS && comm != NULL) {
         comm_named(comm);
+        mt_act_figures_name(comm->id, name);
     }
     return rc;
 }
@@ -110,6 +112,7 @@ static enum mt_status comm_open(struct mt_act_comm *comm, uint32_t id)
     if (status != MT_OK) {
         return status;
     }
+    comm->id = id;
     mt_act_lock();
     bool put = mt_act_table_put(&mt_act.comms, MT_U64(comm->handle), comm);
     mt_act_unlock();

@@ -15,6 +15,8 @@ const char *const mt_act_count_names[MPITRACE_COUNTS] = {
         MT_LEFT_COUNTS(MT_NAME_OF)};
 #undef MT_NAME_OF
 
+enum { MT_ACT_NAMES = 64, MT_ACT_NAME = 18 };
+
 static struct {
     uint32_t lock;
     bool open;
@@ -22,6 +24,13 @@ static struct {
     const struct mt_left_counts *left;
     struct mt_act_figures now;
 } figures;
+
+/* What the program calls communicators; under figures.lock. */
+static struct {
+    uint32_t count;
+    uint32_t communicator[MT_ACT_NAMES];
+    char name[MT_ACT_NAMES][MT_ACT_NAME];
+} names;
 
 static bool figures_try(void)
 {
@@ -42,6 +51,31 @@ static void figures_unlock(void)
 
 /* ---- as of now ---- */
 
+/* Where the name of a communicator is, or would be. */
+static uint32_t place_of(uint32_t communicator)
+{
+    uint32_t i = 0;
+    while (i < names.count && names.communicator[i] != communicator) {
+        i++;
+    }
+    return i;
+}
+
+void mt_act_figures_name(uint32_t communicator, const char *name)
+{
+    figures_lock();
+    uint32_t i = place_of(communicator);
+    if (i < MT_ACT_NAMES) {
+        names.count += i == names.count;
+        names.communicator[i] = communicator;
+        snprintf(names.name[i], sizeof(names.name[i]), "%s", name);
+        for (char *c = names.name[i]; *c != '\0'; c++) {
+            *c = *c < ' ' || *c > '~' || *c == '"' || *c == '\\' ? '?' : *c;
+        }
+    }
+    figures_unlock();
+}
+
 static void name_context(char *name, size_t size, uint32_t id)
 {
     switch (id) {
@@ -54,9 +88,15 @@ static void name_context(char *name, size_t size, uint32_t id)
     case UINT32_MAX:
         snprintf(name, size, "others");
         break;
-    default: /* the same on all of its members */
-        snprintf(name, size, "communicator %u", id);
+    default: { /* the same on all of its members */
+        uint32_t i = place_of(id);
+        if (i < names.count && names.name[i][0] != '\0') {
+            snprintf(name, size, "%s (%u)", names.name[i], id);
+        } else {
+            snprintf(name, size, "communicator %u", id);
+        }
         break;
+    }
     }
 }
 

@@ -665,7 +665,7 @@ _Static_assert(offsetof(struct mt_seg_act_count, value) == 40, "act_count.value"
 
 /* What was tried for the messages of a communicator and size (docs/act.md). */
 struct mt_seg_act_decision {
-    char communicator[32]; /* MPI_COMM_WORLD, MPI_COMM_SELF, 'communicator' and a number that all of its members have, or others */
+    char communicator[32]; /* MPI_COMM_WORLD, MPI_COMM_SELF, others, or the number that all of its members have, behind 'communicator' or, in parentheses, behind the name that the program gave it */
     uint64_t from; /* payload, of receives their room, at least */
     uint64_t to; /* payload, less than; 0: no limit */
     char chosen[8]; /* protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter */

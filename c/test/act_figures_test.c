@@ -70,6 +70,28 @@ static uint64_t shown(const char *name)
     return UINT64_MAX;
 }
 
+/* What the program calls a communicator, as far as there is room, and harmless. */
+static void test_names(void)
+{
+    decisions = 5;
+    mt_act_figures_open(&live, &left);
+    mt_act_figures_name(2, "a \"halo\"\\ of 30 letters, too many");
+    mt_act_figures_name(4, "first");
+    mt_act_figures_name(4, "");
+    for (uint32_t i = 0; i < 100; i++) {
+        mt_act_figures_name(100 + i, "more");
+    }
+    mt_act_figures_watch(NULL, NULL);
+    CHECK(strcmp(rows[0].communicator, "MPI_COMM_WORLD") == 0);
+    CHECK(strcmp(rows[2].communicator, "a ?halo?? of 30 l (2)") == 0);
+    CHECK(strcmp(rows[3].communicator, "others") == 0);
+    CHECK(strcmp(rows[4].communicator, "communicator 4") == 0);
+    mt_act_figures_name(4, "last");
+    mt_act_figures_watch(NULL, NULL);
+    CHECK(strcmp(rows[4].communicator, "last (4)") == 0);
+    mt_act_figures_close(NULL);
+}
+
 static void test_shown(void)
 {
     engine_counts.eager_messages = 10;
@@ -160,5 +182,6 @@ int main(void)
     test_decisions();
     test_close();
     test_no_room();
+    test_names();
     return check_failures != 0;
 }

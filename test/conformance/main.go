@@ -21,6 +21,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -305,13 +306,20 @@ func chooseTests(opt options, mpi mpijob.MPI, build, source string) ([]suiteTest
 			return nil, err
 		}
 	}
-	flaky, err := readPassList(filepath.Join(opt.home, "flaky.txt"))
+	left, err := readPassList(filepath.Join(opt.home, "flaky.txt"))
 	if err != nil {
 		return nil, err
 	}
+	if opt.act {
+		unlike, err := readPassList(filepath.Join(opt.home, "act.txt"))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(left, unlike)
+	}
 	var tests []suiteTest
 	for _, t := range all {
-		if flaky[mpi.Name+" "+t.Name] || (wanted != nil && !wanted[t.Name]) || (inSubset != nil && !inSubset[t.Name]) {
+		if left[mpi.Name+" "+t.Name] || (wanted != nil && !wanted[t.Name]) || (inSubset != nil && !inSubset[t.Name]) {
 			continue
 		}
 		if t.Memory <= opt.memory && opt.only.MatchString(t.Name) {
