@@ -6,15 +6,28 @@ import (
 	"github.com/mpitrace/mpitrace/segment"
 )
 
-// protocols are the values of the label protocol, and their counts.
+// protocols are the values of the label protocol, and their counts; eager has those of
+// reuse in it.
 var protocols = [...]struct {
 	name            string
 	messages, bytes int
 }{
 	{"eager", segment.ActEagerMessages, segment.ActEagerBytes},
+	{"reuse", segment.ActZeroCopyMessages, segment.ActZeroCopyBytes},
 	{"read", segment.ActReadMessages, segment.ActReadBytes},
 	{"written", segment.ActWrittenMessages, segment.ActWrittenBytes},
 	{"fragments", segment.ActFragmentMessages, segment.ActFragmentBytes},
+}
+
+// outcomes are the values of the label outcome, and their counts.
+var outcomes = [...]struct {
+	name  string
+	count int
+}{
+	{"used", segment.ActRtrUsed},
+	{"crossed", segment.ActRtrCrossed},
+	{"mispredicted", segment.ActRtrMispredicted},
+	{"revoked", segment.ActRtrRevoked},
 }
 
 // tried and decided are the values of the labels tried and decision.
@@ -85,8 +98,16 @@ func (s *sink) carried(j *Job) {
 	sum(jobActMessages, segment.ActEagerMessages, segment.ActRendezvousMessages)
 	sum(jobActBytes, segment.ActEagerBytes, segment.ActRendezvousBytes)
 	for _, way := range protocols {
-		s.job(jobActProtocolMessages, j, float64(c[way.messages]), way.name)
-		s.job(jobActProtocolBytes, j, float64(c[way.bytes]), way.name)
+		messages, bytes := c[way.messages], c[way.bytes]
+		if way.name == "eager" {
+			messages -= min(messages, c[segment.ActZeroCopyMessages])
+			bytes -= min(bytes, c[segment.ActZeroCopyBytes])
+		}
+		s.job(jobActProtocolMessages, j, float64(messages), way.name)
+		s.job(jobActProtocolBytes, j, float64(bytes), way.name)
+	}
+	for _, o := range outcomes {
+		s.job(jobActAskedReceives, j, float64(c[o.count]), o.name)
 	}
 	s.job(jobActLeftMessages, j, float64(c[segment.ActMessagesOfCommunicators]), "communicator")
 	s.job(jobActLeftMessages, j, float64(c[segment.ActMessagesByArguments]), "arguments")

@@ -31,8 +31,9 @@ var (
 	jobActRanks                   = metric{prometheus.NewDesc("mpitrace_job_act_ranks", "ranks of the job on this node in act mode, also those that are gone; 0: it is off. The figures of act mode are shown only of jobs that were to act", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.GaugeValue}
 	jobActMessages                = metric{prometheus.NewDesc("mpitrace_job_act_messages_total", "messages that mpitrace carried, not the MPI library", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActBytes                   = metric{prometheus.NewDesc("mpitrace_job_act_bytes_total", "payload of the messages that mpitrace carried", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
-	jobActProtocolMessages        = metric{prometheus.NewDesc("mpitrace_job_act_protocol_messages_total", "messages that mpitrace carried, by protocol; a message of a rank to itself that is not eager has none", []string{"jobid", "step", "user", "node", "run", "protocol"}, nil), prometheus.CounterValue}
+	jobActProtocolMessages        = metric{prometheus.NewDesc("mpitrace_job_act_protocol_messages_total", "messages that mpitrace carried, by protocol (reuse: short ones straight from the program's buffers, eager: the others); a message of a rank to itself that is not short has none", []string{"jobid", "step", "user", "node", "run", "protocol"}, nil), prometheus.CounterValue}
 	jobActProtocolBytes           = metric{prometheus.NewDesc("mpitrace_job_act_protocol_bytes_total", "payload of the messages that mpitrace carried, by protocol", []string{"jobid", "step", "user", "node", "run", "protocol"}, nil), prometheus.CounterValue}
+	jobActAskedReceives           = metric{prometheus.NewDesc("mpitrace_job_act_asked_receives_total", "receives that asked first (RTR), by what became of it: used, crossed by the message, mispredicted (the message was short, or too long), revoked with the receive", []string{"jobid", "step", "user", "node", "run", "outcome"}, nil), prometheus.CounterValue}
 	jobActLeftMessages            = metric{prometheus.NewDesc("mpitrace_job_act_left_messages_total", "messages left to the MPI library by ranks in act mode", []string{"jobid", "step", "user", "node", "run", "reason"}, nil), prometheus.CounterValue}
 	jobActLeftBytes               = metric{prometheus.NewDesc("mpitrace_job_act_left_bytes_total", "payload left to the MPI library where the communicator is the reason", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
 	jobActUnexpectedMessages      = metric{prometheus.NewDesc("mpitrace_job_act_unexpected_messages_total", "messages that came before their receive", []string{"jobid", "step", "user", "node", "run"}, nil), prometheus.CounterValue}
@@ -112,6 +113,7 @@ var metrics = []metric{
 	jobActBytes,
 	jobActProtocolMessages,
 	jobActProtocolBytes,
+	jobActAskedReceives,
 	jobActLeftMessages,
 	jobActLeftBytes,
 	jobActUnexpectedMessages,

@@ -408,6 +408,11 @@ func (a *Act) Lines() []string {
 		out = append(out, fmt.Sprintf("%s verified: %s not what was sent, %s given up for that", plural(int(min(verified, 1<<62)), "message"),
 			countText(c[segment.ActWrongMessages]), plural(int(min(c[segment.ActQuarantinedPaths], 1<<62)), "path")))
 	}
+	if asked := c[segment.ActRtrSent]; asked > 0 {
+		out = append(out, fmt.Sprintf("%s asked first: %s were written as asked, %s crossed their messages, %s asked for what was short or too long, %s were cancelled; ranks stopped asking %s times and began again %s times",
+			plural(int(min(asked, 1<<62)), "receive"), percent(float64(c[segment.ActRtrUsed])/float64(asked)), countText(c[segment.ActRtrCrossed]), countText(c[segment.ActRtrMispredicted]),
+			countText(c[segment.ActRtrRevoked]), countText(c[segment.ActRtrSuspended]), countText(c[segment.ActRtrResumed])))
+	}
 	if n := c[segment.ActFallBacks]; n > 0 {
 		out = append(out, countText(n)+" times a protocol that had been faster was given up again")
 	}

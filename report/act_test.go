@@ -26,7 +26,8 @@ func ledgerJSON(world, rank string) string {
 	return `{"schema": 1, "world": "` + world + `", "rank": ` + rank + `, "ranks": 2,
   "counts": {"eager_messages": 100, "eager_bytes": 6400, "rendezvous_messages": 50, "rendezvous_bytes": 5000000,
     "zero_copy_messages": 60, "zero_copy_bytes": 4800,
-    "read_messages": 30, "read_bytes": 3000000, "written_messages": 20, "written_bytes": 2000000, "verified_messages": 9, "wrong_messages": ` + rank + `},
+    "read_messages": 30, "read_bytes": 3000000, "written_messages": 20, "written_bytes": 2000000, "rtr_sent": 40, "rtr_used": 30, "rtr_crossed": 6, "rtr_mispredicted": 3, "rtr_revoked": 1, "rtr_suspended": 2, "rtr_resumed": 1,
+    "verified_messages": 9, "wrong_messages": ` + rank + `},
   "left": {"communicators_by_idup": 1, "messages_of_communicators": 4, "bytes_of_communicators": 512},
   "peers": {"by_connection": ` + rank + `, "by_datagrams": 2, "idle": 3, "connection_bytes": 65536, "datagrams_bytes": 512, "datagrams_shared_bytes": 131072, "ring_bytes": 262144},
   "memory": {"page_bytes": 4096, "resident_pages": 5000, "most_resident_pages": 6000},
@@ -102,6 +103,7 @@ func carried(rank int) segment.Act {
 	a.Counts = segment.ActCounts{
 		segment.ActEagerMessages: 100, segment.ActEagerBytes: 6400, segment.ActZeroCopyMessages: 60, segment.ActZeroCopyBytes: 4800, segment.ActRendezvousMessages: 50, segment.ActRendezvousBytes: 5000000,
 		segment.ActReadMessages: 30, segment.ActReadBytes: 3000000, segment.ActWrittenMessages: 20, segment.ActWrittenBytes: 2000000,
+		segment.ActRtrSent: 40, segment.ActRtrUsed: 30, segment.ActRtrCrossed: 6, segment.ActRtrMispredicted: 3, segment.ActRtrRevoked: 1, segment.ActRtrSuspended: 2, segment.ActRtrResumed: 1,
 		segment.ActVerifiedMessages: 9, segment.ActWrongMessages: uint64(rank),
 		segment.ActCommunicatorsByIdup: 1, segment.ActMessagesOfCommunicators: 4, segment.ActBytesOfCommunicators: 512,
 	}
