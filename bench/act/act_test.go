@@ -101,6 +101,24 @@ func sweep() *microbench.Report {
 	return &microbench.Report{Act: []string{"rndv=read-event", "none"}, Benchmarks: []*microbench.Result{res}}
 }
 
+func TestTimeline(t *testing.T) {
+	res := &microbench.Result{Name: "snapshot"}
+	for metric, at := range map[string][2]float64{
+		"posted_us": {20, 30}, "first_us": {25000, 900}, "last_us": {25000, 9400}, "wait_us": {16820, 16900}, "end_us": {25000, 16950},
+	} {
+		res.Rows = append(res.Rows, &microbench.Row{Metric: metric, Native: &microbench.Sample{Median: at[0]},
+			Act: []microbench.Acted{{Sample: &microbench.Sample{Median: at[1]}}, {}}})
+	}
+	c := timelineOf(&microbench.Report{Act: []string{"rndv=read", "none"}, Benchmarks: []*microbench.Result{res}}, "a < b")
+	if want := (bar{"rndv=read", 30, 900, 9400, 16900, 16950}); len(c.bars) != 2 || c.bars[1] != want {
+		t.Fatalf("%+v", c)
+	}
+	golden.Compare(t, "timeline.svg", []byte(c.svg()))
+	if empty := timelineOf(sweep(), ""); len(empty.bars) != 0 {
+		t.Errorf("of another benchmark: %+v", empty)
+	}
+}
+
 func TestPlot(t *testing.T) {
 	c := chartOf(sweep(), "progress-recv", "a < b")
 	if len(c.lines) != 2 || len(c.lines[1].points) != 3 || c.lines[0].points[2] != (point{16000, 25000}) {

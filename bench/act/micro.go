@@ -75,7 +75,7 @@ func overlap(b *bench) error {
 			if p.rate == "" {
 				settings = append(settings, "--factors", "2")
 			} else {
-				settings = append(settings, "--delays", "16800") // 2 x 1 MiB at 1 Gbit/s
+				settings = append(settings, "--delays", twiceTransfer)
 			}
 			return b.micro(p, m, []string{"overlap-send", "overlap-recv"}, 3, candidates, settings...)
 		},
@@ -174,6 +174,9 @@ func dims(row *microbench.Row) string {
 	return text.String()
 }
 
+// twiceTransfer is what two messages of 1 MiB take at 1 Gbit/s, us.
+const twiceTransfer = "16800"
+
 // progress: when a message arrives whose other rank is away for a while, as a
 // table and as a plot.
 func progress(b *bench) error {
@@ -185,8 +188,21 @@ func progress(b *bench) error {
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, name := range []string{"progress-send", "progress-recv"} {
 				if chart := chartOf(r, name, name+", 1 MiB, "+p.name+", "+m.Name); len(chart.lines) > 0 {
-					b.plot(chart, name+"-"+m.Name+".svg")
+					b.plot(chart.svg(), name+"-"+m.Name+".svg")
 				}
+			}
+		})
+}
+
+// snapshot: when the data of a long message moves while both ranks compute.
+func snapshot(b *bench) error {
+	return b.everywhere([]place{paced},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"snapshot"}, 3, candidates, "--sizes", "1M", "--delays", twiceTransfer, "--limit-ms", "1000")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			if c := timelineOf(r, "1 MiB while both ranks compute, "+p.name+", "+m.Name); len(c.bars) > 0 {
+				b.plot(c.svg(), "snapshot-"+m.Name+".svg")
 			}
 		})
 }

@@ -108,10 +108,10 @@ func (c chart) svg() string {
 	return b.String()
 }
 
-// plot writes a chart into b.out, and says so.
-func (b *bench) plot(c chart, name string) {
+// plot writes a picture into b.out, and says so.
+func (b *bench) plot(svg, name string) {
 	path := filepath.Join(b.out, name)
-	if err := os.WriteFile(path, []byte(c.svg()), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/act:", err)
 		return
 	}

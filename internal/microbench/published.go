@@ -89,6 +89,8 @@ var published = []Published{
 	{"progress-recv", "residual_pct", at("size", "8192"), "receive residual at 8 KB, %", []Figure{{"iWARP", "25"}}, "Rashti 2010, 3.6.2"},
 	{"progress-recv", "residual_pct", at("size", "262144"), "receive residual at 256 KB: all of the latency, %",
 		[]Figure{{"IB", "100"}, {"iWARP", "100"}}, "Rashti 2010, 3.6.2"},
+	{"snapshot", "end_us", at("size", "1048576"), "gain of read with interrupt over write at 1 MB with 1500 us of computation",
+		[]Figure{{"IB", "about 50 %"}}, "Sur 2006, progress snapshot"},
 
 	{"arrival", "mean_us", at("op", "alltoall", "mif", "32", "size", "8192"), "alltoall, 8 KB, MIF 32, 16 ranks: gain over native",
 		[]Figure{{"PAP_Direct", "3.1x"}}, "Qian 2010, 6.5"},

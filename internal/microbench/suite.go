@@ -97,6 +97,16 @@ var Suite = []*Benchmark{
 	overlap("send"), overlap("recv"),
 	progress("send"), progress("recv"),
 	{
+		Name: "snapshot", Program: "snapshot", Ranks: 2,
+		What:   "when the data of a message moves while both ends compute between Irecv or Isend and Wait: time stamps of the receiver",
+		Source: "Sur 2006, progress snapshot",
+		Dims:   []string{"size", "w"}, Metrics: []Metric{{"posted_us", "Irecv", "us"}, {"first_us", "first byte", "us"},
+			{"last_us", "last byte", "us"}, {"wait_us", "begin of Wait", "us"}, {"end_us", "end of Wait", "us"}},
+		Context: []Metric{{"moved_pct", "moved before Wait", "%"}, withoutLoad},
+		Takes: append(common("8192,1048576", "8192", "200", "16", "150"),
+			Setting{"delays", "", ""}, Setting{"factors", "1,2", "1"}),
+	},
+	{
 		Name: "exchange", Program: "exchange", Ranks: 2,
 		What:   "an iterative program that exchanges with its neighbours in a ring: time in MPI, and time of an iteration, by computation",
 		Source: "Rashti 2010, 4.4.1, exchange models",
