@@ -32,7 +32,7 @@ var outcomes = [...]struct {
 
 // tried and decided are the values of the labels tried and decision.
 var (
-	tried   = [...]string{"write", "receiver"}
+	tried   = [...]string{"write", "receiver", "reuse"}
 	decided = [...]string{"trying", "kept", "retreated"}
 )
 

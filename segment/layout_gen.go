@@ -457,7 +457,7 @@ type RawActDecision struct {
 	Communicator     [32]byte // MPI_COMM_WORLD, MPI_COMM_SELF, others, or the number that all of its members have, behind 'communicator' or, in parentheses, behind the name that the program gave it
 	From             uint64   // payload, of receives their room, at least
 	To               uint64   // payload, less than; 0: no limit
-	Chosen           [8]byte  // protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter
+	Chosen           [8]byte  // protocol that is taken: of sends read or write, of receives sender or receiver (who begins), of short messages copy or reuse; zero-terminated if it is shorter
 	RunnerUp         [8]byte  // the other one
 	Newcomer         [8]byte  // which of them was tried against what was known
 	State            [12]byte // trying, kept or retreated

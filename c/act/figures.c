@@ -100,12 +100,15 @@ static void name_context(char *name, size_t size, uint32_t id)
     }
 }
 
-/* What was known, or the newcomer, of sends or of receives; name is zeros. */
-static void name_way(char *name, size_t size, bool receives, bool newcomer)
+/* What was known, or the newcomer; name is zeros. */
+static void name_way(char *name, size_t size, enum mt_engine_tried tried,
+                     bool newcomer)
 {
-    const char *way = receives ? newcomer ? "receiver" : "sender"
-                      : newcomer ? "write"
-                                 : "read";
+    static const char *const ways[MT_ENGINE_TRIALS][2] = {
+        [MT_ENGINE_TRIED_WRITING] = {"read", "write"},
+        [MT_ENGINE_TRIED_ASKING] = {"sender", "receiver"},
+        [MT_ENGINE_TRIED_REUSE] = {"copy", "reuse"}};
+    const char *way = ways[tried][newcomer];
     size_t n = strlen(way);
     memcpy(name, way, n < size ? n : size);
 }
@@ -129,9 +132,9 @@ static void take_decision(struct mt_seg_act_decision *row,
         .bytes = d->bytes[0] + d->bytes[1],
     };
     name_context(row->communicator, sizeof(row->communicator), d->context);
-    name_way(row->chosen, sizeof(row->chosen), d->receives, newcomer);
-    name_way(row->runner_up, sizeof(row->runner_up), d->receives, !newcomer);
-    name_way(row->newcomer, sizeof(row->newcomer), d->receives, true);
+    name_way(row->chosen, sizeof(row->chosen), d->tried, newcomer);
+    name_way(row->runner_up, sizeof(row->runner_up), d->tried, !newcomer);
+    name_way(row->newcomer, sizeof(row->newcomer), d->tried, true);
     snprintf(row->state, sizeof(row->state), "%s", d->state);
     snprintf(row->reason, sizeof(row->reason), "%s", d->reason);
 }

@@ -83,13 +83,16 @@ void mt_act_policy_terms(const char *text, const char *prefix,
                          struct mt_engine_terms *terms)
 {
     size_t length;
-    const char *value = under(text, prefix, "eager", &length);
-    if (value != NULL) { /* copied also where it is left open */
-        bool copies = mt_act_policy_has(value, length, "copy");
-        terms->reuse = copies ? MT_ENGINE_COPIES : MT_ENGINE_REUSES;
-    }
-    value = mt_act_policy_value(text, "proof", &length);
+    const char *value = mt_act_policy_value(text, "proof", &length);
     bool proof = value != NULL && mt_act_policy_has(value, length, "on");
+    value = under(text, prefix, "eager", &length);
+    if (value != NULL) {
+        bool copies = mt_act_policy_has(value, length, "copy");
+        bool reuses = mt_act_policy_has(value, length, "reuse");
+        terms->reuse = !copies           ? MT_ENGINE_REUSES
+                       : reuses && proof ? MT_ENGINE_TRIES_REUSE
+                                         : MT_ENGINE_COPIES;
+    }
     value = under(text, prefix, "rendezvous", &length);
     if (value != NULL) {
         rendezvous_read(value, length, proof, terms);

@@ -520,7 +520,7 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
     }
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     mt_act_figures_open(&host->live, &mt_act.left);
-    reuse_begin(policy.terms.reuse != MT_ENGINE_COPIES);
+    reuse_begin(policy.terms.reuse == MT_ENGINE_REUSES);
     pthread_atfork(NULL, NULL, child);
     list_functions(functions_p);
     return MT_OK;

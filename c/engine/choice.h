@@ -1,6 +1,7 @@
-/* choice.h: which way long messages of a communicator and size go where the
- * policy leaves that open: by trial (trial.h). Senders try writing against being
- * read, receivers asking first against waiting. An epoch is the messages between
+/* choice.h: which way messages of a communicator and size go where the policy
+ * leaves that open: by trial (trial.h). Senders try writing against being read, and
+ * sending short ones straight from their buffers against copying them, receivers
+ * asking first against waiting. An epoch is the messages between
  * two moments at which none of them is under way, and costs the time from its
  * first message to the first of the next, by the message: what a way costs at
  * either end, and what it hides behind the program's own work, is in it as far as

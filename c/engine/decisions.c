@@ -7,14 +7,14 @@ static const char *const mt_trial_reasons[] = {"open", "faster", "slower",
 
 static struct mt_engine_decision
 mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c,
-               bool receives)
+               enum mt_engine_tried what)
 {
     const struct mt_trial *t = &c->trial;
     struct mt_engine_decision d = {
         .context = c->context,
         .from = UINT64_C(1) << c->size,
         .to = c->size < 63 ? UINT64_C(2) << c->size : 0,
-        .receives = receives,
+        .tried = what,
         .newcomer = mt_trial_chosen(t),
         .state = mt_trial_states[t->state],
         .reason = mt_trial_reasons[t->reason],
@@ -33,18 +33,18 @@ mt_decision_of(const struct mt_engine *engine, const struct mt_choice *c,
     return d;
 }
 
-static uint32_t mt_decisions_of(const struct mt_engine *engine, bool receives,
+static uint32_t mt_decisions_of(const struct mt_engine *engine,
+                                enum mt_engine_tried what,
                                 struct mt_engine_decision *out, uint32_t n,
                                 uint32_t room)
 {
-    const struct mt_choices *all =
-        receives ? &engine->receives : &engine->sends;
+    const struct mt_choices *all = &engine->choices[what];
     for (uint32_t i = 0; i < 2 * MT_CHOICES + MT_CHOICE_SIZES; i++) {
         const struct mt_choice *c = i < 2 * MT_CHOICES
                                         ? all->rows[i]
                                         : all->others[i - 2 * MT_CHOICES];
         if (c != NULL && n < room) {
-            out[n] = mt_decision_of(engine, c, receives);
+            out[n] = mt_decision_of(engine, c, what);
         }
         n += c != NULL;
     }
@@ -55,9 +55,11 @@ uint32_t mt_engine_decisions(const struct mt_engine *engine,
                              struct mt_engine_decision *out, uint32_t room)
 {
     struct mt_engine *e = (struct mt_engine *)engine;
+    uint32_t n = 0;
     mt_engine_lock(e);
-    uint32_t n = mt_decisions_of(e, false, out, 0, room);
-    n = mt_decisions_of(e, true, out, n, room);
+    for (unsigned what = 0; what < MT_ENGINE_TRIALS; what++) {
+        n = mt_decisions_of(e, what, out, n, room);
+    }
     mt_engine_unlock(e);
     return n;
 }

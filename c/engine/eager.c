@@ -5,7 +5,8 @@
  * is: until then the device may read the memory.
  *
  * Whether it pays is said by reuse.c, for whom the costs are measured here, where
- * they arise: now and then the clock is read. Where whoever posts carries the
+ * they arise: now and then the clock is read. Where the policy leaves it open, what
+ * that says is tried against copying (choice.h). Where whoever posts carries the
  * work out, nobody else could read the memory meanwhile, and all is copied. */
 #include "inside.h"
 
@@ -96,7 +97,7 @@ static bool mt_eager_borrow(struct mt_engine_request *r)
     return true;
 }
 
-/* What the model says of it. */
+/* What the model says of it, and where the policy leaves it open, what was shown. */
 static bool mt_eager_pays(struct mt_engine_request *r)
 {
     struct mt_eager *e = r->context->engine->eager;
@@ -106,6 +107,13 @@ static bool mt_eager_pays(struct mt_engine_request *r)
                       r->buffer.site);
     if (begin != 0) {
         mt_reuse_sample(&e->reuse.usage, mt_took(e, begin));
+    }
+    if (sent.straight &&
+        mt_terms(r->context->engine, &r->buffer)->reuse ==
+            MT_ENGINE_TRIES_REUSE &&
+        !mt_request_choose(r, MT_ENGINE_TRIED_REUSE)) {
+        mt_reuse_declined(&e->reuse, r->buffer.bytes, r->buffer.site);
+        sent = (struct mt_reuse_sent){false, false};
     }
     __atomic_store_n(&r->timed, sent.timed, __ATOMIC_RELAXED);
     return sent.straight;
@@ -134,6 +142,7 @@ void mt_eager_choose(struct mt_engine_request *r)
         mt_reuse_sample(&e->reuse.cache, mt_took(e, begin));
     }
     if (!borrowed && !always) {
+        r->spoilt = true;
         mt_reuse_refused(&e->reuse, (uintptr_t)r->buffer.address,
                          r->buffer.bytes, r->buffer.site);
         __atomic_store_n(&r->timed, 0, __ATOMIC_RELAXED);

@@ -239,7 +239,8 @@ struct mt_engine {
     uint32_t transfer_count, transfer_room, transfer_turn;
     struct mt_engine_transfer *transfers_free;
     struct mt_engine_counts counts;
-    struct mt_choices sends, receives; /* where the policy leaves it open */
+    struct mt_choices choices[MT_ENGINE_TRIALS]; /* where the policy leaves it
+                                                  * open */
     struct mt_eager *eager;  /* NULL: all short messages are copied, and .. */
     const char *eager_off;   /* .. this is why; or they are for now */
     uint64_t opened_ns;
@@ -411,7 +412,7 @@ void mt_request_begin(struct mt_engine_context *context,
 /* It is one more of its context and size, which choose the way between them. True:
  * by what is tried. */
 bool mt_request_choose(struct mt_engine_request *request,
-                       struct mt_choices *choices);
+                       enum mt_engine_tried what);
 /* Done: the caller of the engine may have taken it back when this returns. */
 void mt_request_end(struct mt_engine_request *request, enum mt_status status);
 /* The same, once the device has no work of it any more. */

@@ -311,8 +311,9 @@ static void mt_engine_free(struct mt_engine *engine)
     mt_discards_free(engine);
     mt_messages_free(engine);
     mt_transfers_free(engine);
-    mt_choices_free(&engine->sends);
-    mt_choices_free(&engine->receives);
+    for (unsigned i = 0; i < MT_ENGINE_TRIALS; i++) {
+        mt_choices_free(&engine->choices[i]);
+    }
     mt_eager_close(engine);
     if (engine->mesh.rails != NULL) {
         mt_mesh_destroy(&engine->mesh);
@@ -342,7 +343,9 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
     }
     engine->o = *options;
     engine->opened_ns = mt_engine_now_ns();
-    engine->receives.salt = UINT64_C(0x9e3779b97f4a7c15);
+    for (unsigned i = 0; i < MT_ENGINE_TRIALS; i++) {
+        engine->choices[i].salt = i * UINT64_C(0x9e3779b97f4a7c15);
+    }
     if (engine->o.terms.eager_limit > MT_SLOT_MOST) {
         engine->o.terms.eager_limit = MT_SLOT_MOST;
     }

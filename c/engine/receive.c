@@ -35,11 +35,12 @@ void mt_request_begin(struct mt_engine_context *context,
 }
 
 bool mt_request_choose(struct mt_engine_request *request,
-                       struct mt_choices *choices)
+                       enum mt_engine_tried what)
 {
     struct mt_engine *engine = request->context->engine;
-    struct mt_choice *c = mt_choice_get(choices, request->context->id,
-                                        request->buffer.bytes);
+    struct mt_choice *c =
+        mt_choice_get(&engine->choices[what], request->context->id,
+                      request->buffer.bytes);
     if (c == NULL) {
         return false;
     }

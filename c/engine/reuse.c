@@ -211,11 +211,16 @@ struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
     return sent;
 }
 
+void mt_reuse_declined(struct mt_reuse *r, uint64_t bytes, uint64_t site)
+{
+    mt_site(r, site, bytes)->asked--;
+}
+
 void mt_reuse_refused(struct mt_reuse *r, uint64_t address, uint64_t bytes,
                       uint64_t site)
 {
     struct mt_reuse_row *row = &r->rows[*mt_slot(r, address) - 1];
-    mt_site(r, site, bytes)->asked--;
+    mt_reuse_declined(r, bytes, site);
     row->refusals += row->refusals < MT_REUSE_REFUSALS;
     row->retry = row->uses + (UINT64_C(1) << row->refusals);
 }

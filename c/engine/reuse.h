@@ -86,6 +86,8 @@ void mt_reuse_close(struct mt_reuse *reuse);
 /* A message of so many bytes, at least 1, from a buffer. */
 struct mt_reuse_sent mt_reuse_send(struct mt_reuse *reuse, uint64_t address,
                                    uint64_t bytes, uint64_t site);
+/* It was to leave straight, and is copied all the same. */
+void mt_reuse_declined(struct mt_reuse *reuse, uint64_t bytes, uint64_t site);
 /* It was to leave straight, and its buffer is not registered now. */
 void mt_reuse_refused(struct mt_reuse *reuse, uint64_t address, uint64_t bytes,
                       uint64_t site);

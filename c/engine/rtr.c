@@ -43,7 +43,7 @@ bool mt_rtr_wanted(struct mt_engine_request *r)
             &engine->peers[r->context->processes[r->want_source]])) {
         return false;
     }
-    return asks || mt_request_choose(r, &engine->receives);
+    return asks || mt_request_choose(r, MT_ENGINE_TRIED_ASKING);
 }
 
 void mt_rtr_ask(struct mt_engine_request *r)

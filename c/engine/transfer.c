@@ -126,7 +126,7 @@ static bool mt_transfer_choose(struct mt_engine_transfer *t)
     if (!terms->try_written || !engine->reads || !engine->writes) {
         return terms->rendezvous == MT_ENGINE_RPUT;
     }
-    return mt_request_choose(t->request, &engine->sends);
+    return mt_request_choose(t->request, MT_ENGINE_TRIED_WRITING);
 }
 
 void mt_transfer_expose(struct mt_engine_transfer *t)

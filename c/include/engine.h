@@ -74,6 +74,7 @@ enum mt_engine_rendezvous {
  * that was read: their requests are done later than those of copies. */
 enum mt_engine_reuse {
     MT_ENGINE_COPIES = 0,
+    MT_ENGINE_TRIES_REUSE, /* as below, where that is shown to be faster */
     MT_ENGINE_REUSES, /* from buffers that are used often, by reuse.h */
     MT_ENGINE_REUSES_ALWAYS, /* wherever it can be, whatever it costs: for tests */
 };
@@ -311,12 +312,19 @@ struct mt_engine_peers {
 void mt_engine_count_peers(const struct mt_engine *engine,
                            struct mt_engine_peers *peers_p);
 
-/* What was tried for the long messages of a context and size (policy/proof): of
- * sends RPUT against RGET, of receives RTR against none. */
+/* What was tried for the messages of a context and size (policy/proof): of long
+ * sends RPUT against RGET, of long receives RTR against none, of short messages that
+ * reuse.h would have leave straight from memory that against a copy. */
+enum mt_engine_tried {
+    MT_ENGINE_TRIED_WRITING = 0,
+    MT_ENGINE_TRIED_ASKING,
+    MT_ENGINE_TRIED_REUSE,
+    MT_ENGINE_TRIALS,
+};
 struct mt_engine_decision {
     uint32_t context; /* id; UINT32_MAX: of all that found no place */
     uint64_t from, to; /* payload, of receives their room; to: less than, 0: no limit */
-    bool receives;
+    enum mt_engine_tried tried;
     bool newcomer; /* is what was decided for */
     const char *state;  /* trying, kept, retreated */
     const char *reason; /* open, faster, slower, no-loss, no-gain */

@@ -668,7 +668,7 @@ struct mt_seg_act_decision {
     char communicator[32]; /* MPI_COMM_WORLD, MPI_COMM_SELF, others, or the number that all of its members have, behind 'communicator' or, in parentheses, behind the name that the program gave it */
     uint64_t from; /* payload, of receives their room, at least */
     uint64_t to; /* payload, less than; 0: no limit */
-    char chosen[8]; /* protocol that is taken: of sends read or write, of receives sender or receiver (who begins); zero-terminated if it is shorter */
+    char chosen[8]; /* protocol that is taken: of sends read or write, of receives sender or receiver (who begins), of short messages copy or reuse; zero-terminated if it is shorter */
     char runner_up[8]; /* the other one */
     char newcomer[8]; /* which of them was tried against what was known */
     char state[12]; /* trying, kept or retreated */

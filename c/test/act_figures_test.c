@@ -28,7 +28,9 @@ uint32_t mt_engine_decisions(const struct mt_engine *engine,
             .context = i == 3 ? UINT32_MAX : i,
             .from = 65536,
             .to = 131072,
-            .receives = i >= 2,
+            .tried = i == 3   ? MT_ENGINE_TRIED_REUSE
+                     : i == 2 ? MT_ENGINE_TRIED_ASKING
+                              : MT_ENGINE_TRIED_WRITING,
             .newcomer = i % 2 == 0,
             .state = i == 0 ? "kept" : "retreated",
             .reason = i == 0 ? "faster" : "no-gain",
@@ -130,9 +132,9 @@ static void test_decisions(void)
     CHECK(strcmp(rows[1].newcomer, "write") == 0);
     CHECK(strncmp(rows[2].chosen, "receiver", sizeof(rows[2].chosen)) == 0);
     CHECK(strcmp(rows[2].runner_up, "sender") == 0);
-    CHECK(strcmp(rows[3].chosen, "sender") == 0);
-    CHECK(strncmp(rows[3].runner_up, "receiver", sizeof(rows[3].runner_up)) == 0);
-    CHECK(strncmp(rows[3].newcomer, "receiver", sizeof(rows[3].newcomer)) == 0);
+    CHECK(strcmp(rows[3].chosen, "copy") == 0);
+    CHECK(strcmp(rows[3].runner_up, "reuse") == 0);
+    CHECK(strcmp(rows[3].newcomer, "reuse") == 0);
     CHECK(strcmp(rows[1].state, "retreated") == 0);
     CHECK(strcmp(rows[1].reason, "no-gain") == 0);
     CHECK(rows[0].measured_ns == 3000 && rows[0].runner_up_ns == 4000);

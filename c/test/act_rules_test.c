@@ -229,12 +229,13 @@ static const struct {
             {"write+receiver", MT_ENGINE_RPUT, false, true},
             {"read+write+receiver", MT_ENGINE_RGET, true, true}};
 enum { WAYS = sizeof(ways) / sizeof(*ways) };
+static const char *const eagers[] = {"copy", "reuse", "copy+reuse"};
 static const char *const wheres[] = {"", "same-node", "other-node"};
 
 static struct twin draw_rule(unsigned i, char *text, size_t size)
 {
     struct twin t = {.call = half() ? -1 : 1 + (int)draw(MT_ACT_CALLS - 1),
-                     .eager = half() ? -1 : (int)draw(2),
+                     .eager = half() ? -1 : (int)draw(3),
                      .rendezvous = half() ? -1 : (int)draw(WAYS),
                      .communicator = half() ? NULL : half() ? "a" : "b",
                      .from = half() ? -1 : (long)draw(10),
@@ -253,7 +254,7 @@ static struct twin draw_rule(unsigned i, char *text, size_t size)
     LINE(t.from >= 0 && t.to >= 0, "when.size=%ld..%ld\n", i, t.from, t.to)
     LINE(t.from >= 0 && t.to < 0, "when.size=%ld..\n", i, t.from)
     LINE(t.where > 0, "when.peer=%s\n", i, wheres[t.where])
-    LINE(t.eager >= 0, "use.eager=%s\n", i, t.eager == 0 ? "copy" : "reuse")
+    LINE(t.eager >= 0, "use.eager=%s\n", i, eagers[t.eager])
     LINE(t.rendezvous >= 0, "use.rendezvous=%s\n", i, ways[t.rendezvous].text)
     LINE(t.eager_limit > 0, "use.eager_limit=%ld\n", i, t.eager_limit)
     LINE(t.eager_limit == 0, "use.eager_limit=auto\n", i)
@@ -302,8 +303,9 @@ static void random_rules(void)
             }
             if (!eager && t->eager >= 0) {
                 eager = true;
-                want.reuse = t->eager == 0 ? MT_ENGINE_COPIES
-                                           : MT_ENGINE_REUSES;
+                want.reuse = t->eager == 1            ? MT_ENGINE_REUSES
+                             : t->eager == 2 && proof ? MT_ENGINE_TRIES_REUSE
+                                                      : MT_ENGINE_COPIES;
             }
             if (!rendezvous && t->rendezvous >= 0) {
                 rendezvous = true;

@@ -255,8 +255,9 @@ static void end(void)
     mt_messages_free(&engine);
     mt_transfers_free(&engine);
     mt_ring_free(&peers[1]);
-    mt_choices_free(&engine.sends);
-    mt_choices_free(&engine.receives);
+    for (unsigned i = 0; i < MT_ENGINE_TRIALS; i++) {
+        mt_choices_free(&engine.choices[i]);
+    }
     mt_credits_close(&peers[1].credits);
     free(peers[1].rtr);
     CHECK_EQ(memories, 0);

@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* What is measured of messages straight from memory, and that the model is asked:
  * two simulated processes, and costs that the test sets. Of times that are really
  * taken it only says whether they are 0. */
@@ -175,9 +175,36 @@ static void keepers(void)
     world_end();
 }
 
+/* Left open, what the model would have leave straight does so in some epochs only,
+ * and a copy there is no use of the place that was asked for. */
+static void tried(void)
+{
+    struct mt_eager *e = begin(UINT64_C(1) << 40);
+    struct mt_engine *engine = &world.engines[0];
+    struct mt_engine_decision d[2];
+    const uint32_t all = 200;
+    engine->o.terms.reuse = MT_ENGINE_TRIES_REUSE;
+    for (uint32_t i = 0; i < all; i++) {
+        message(MT_ENGINE_STANDARD, false);
+    }
+    CHECK_EQ(mt_engine_decisions(engine, d, 2), 1);
+    CHECK_EQ(d[0].tried, MT_ENGINE_TRIED_REUSE);
+    CHECK_EQ(d[0].from, BYTES);
+    CHECK_EQ(d[0].messages[0] + d[0].messages[1], all);
+    CHECK(d[0].messages[0] >= all / 4 && d[0].messages[1] >= all / 4);
+    CHECK_EQ(engine->counts.zero_copy_messages, d[0].messages[1]);
+    CHECK_EQ(engine->counts.copied_bytes, d[0].messages[0] * BYTES);
+    e->reuse.usage.median = 1e18; /* the model is against it: nothing is tried */
+    message(MT_ENGINE_STANDARD, false);
+    mt_engine_decisions(engine, d, 2);
+    CHECK_EQ(d[0].messages[0] + d[0].messages[1], all);
+    world_end();
+}
+
 int main(void)
 {
     waits();
+    tried();
     retreat();
     copies();
     keepers();

@@ -285,7 +285,7 @@ static void tried(const struct mt_engine *engine)
     uint32_t n = mt_engine_decisions(engine, all, 4);
     for (uint32_t i = 0; i < n && i < 4; i++) {
         say("%u: %s of %u to %u bytes, %s: %u known, %u tried\n",
-            engine->process, all[i].receives ? "receives" : "sends",
+            engine->process, all[i].tried == MT_ENGINE_TRIED_ASKING ? "receives" : "sends",
             (unsigned)all[i].from, (unsigned)all[i].to, all[i].state,
             (unsigned)all[i].messages[0], (unsigned)all[i].messages[1]);
     }

@@ -565,9 +565,10 @@ static void world_end(void)
 {
     for (uint32_t p = 0; p < world.size; p++) {
         struct mt_engine *e = &world.engines[p];
-        for (uint32_t i = 0; i < 2 * MT_CHOICES && !world.dead[p]; i++) {
-            const struct mt_choice *c = e->receives.rows[i];
-            CHECK(c == NULL || c->under_way == 0);
+        for (uint32_t k = 0; k < MT_ENGINE_TRIALS * 2 * MT_CHOICES; k++) {
+            const struct mt_choice *c =
+                e->choices[k % MT_ENGINE_TRIALS].rows[k / MT_ENGINE_TRIALS];
+            CHECK(c == NULL || c->under_way == 0 || world.dead[p]);
         }
         if (!world.dead[p]) {
             CHECK_EQ(e->pending, 0);
@@ -584,7 +585,9 @@ static void world_end(void)
         mt_messages_free(e);
         mt_transfers_free(e);
         mt_eager_close(e);
-        mt_choices_free(&e->receives);
+        for (unsigned what = 0; what < MT_ENGINE_TRIALS; what++) {
+            mt_choices_free(&e->choices[what]);
+        }
         for (uint32_t i = 0; i < world.size; i++) {
             mt_credits_close(&world.peers[p][i].credits);
             mt_ring_free(&world.peers[p][i]);

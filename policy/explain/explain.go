@@ -199,8 +199,10 @@ func (s *Site) inJob(operation string, proof bool) string {
 		return slices.ContainsFunc(s.Candidates, func(c Candidate) bool { return slices.Contains(names, c.Name) })
 	}
 	switch {
+	case s.Setting == "eager" && s.Chosen == "reuse" && proof:
+		return "tries both, where its own measurements say the same, and keeps what is faster"
 	case s.Setting == "eager" && s.Chosen == "reuse":
-		return "copies: reuse is used where the policy leaves nothing else"
+		return "copies"
 	case s.Setting == "eager":
 		return ""
 	case receiving(operation) && has("receiver") && proof:

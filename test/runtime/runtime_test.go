@@ -254,6 +254,7 @@ type ledger struct {
 		From, To               uint64
 		Pairs, Messages        uint64
 		MeasuredNS             float64 `json:"measured_ns"`
+		NewcomerMessages       uint64  `json:"newcomer_messages"`
 		RunnerUpNS             float64 `json:"runner_up_ns"`
 	}
 }

@@ -64,7 +64,7 @@ func TestDecisions(t *testing.T) {
 			"rndv=read+write": {"write", ""}, "rndv=write+receiver": {"", "receiver"}, "auto": {"write", "receiver"},
 			"rndv=read+write,proof=off": {}, "rndv=read+receiver,proof=off": {}, "rndv=write": {}, "rndv=read+read-event": {}, "rndv=receiver": {},
 		} {
-			got := job{m: m, options: []string{"--act=" + policy}, program: []string{made(t, m, "changed"), "200"}}.run(t)
+			got := job{m: m, options: []string{"--act=" + policy}, program: []string{made(t, m, "changed"), "200", "2"}}.run(t)
 			for _, file := range ledgers(t, got.result) {
 				newcomer := tried[file.Rank]
 				asked := policy == "rndv=receiver" || tried[1] != ""
