@@ -191,7 +191,8 @@ static void tried(void)
     CHECK_EQ(d[0].tried, MT_ENGINE_TRIED_REUSE);
     CHECK_EQ(d[0].from, BYTES);
     CHECK_EQ(d[0].messages[0] + d[0].messages[1], all);
-    CHECK(d[0].messages[0] >= all / 4 && d[0].messages[1] >= all / 4);
+    /* nothing is decided before 8 epochs of each, whose messages rest 4 times */
+    CHECK(d[0].messages[0] >= 24 && d[0].messages[1] >= 24);
     CHECK_EQ(engine->counts.zero_copy_messages, d[0].messages[1]);
     CHECK_EQ(engine->counts.copied_bytes, d[0].messages[0] * BYTES);
     e->reuse.usage.median = 1e18; /* the model is against it: nothing is tried */
