@@ -39,11 +39,7 @@ func chartOf(r *microbench.Report, name, title string) chart {
 				x, _ = strconv.ParseFloat(strings.TrimSuffix(d.Value, "us"), 64) // of --delays
 			}
 		}
-		samples := []*microbench.Sample{row.Native}
-		for _, acted := range row.Act {
-			samples = append(samples, acted.Sample)
-		}
-		for i, s := range samples {
+		for i, s := range samplesOf(row) {
 			if s != nil {
 				lines[i].points = append(lines[i].points, point{x, s.Median})
 			}
@@ -55,6 +51,16 @@ func chartOf(r *microbench.Report, name, title string) chart {
 		}
 	}
 	return c
+}
+
+// samplesOf are the native sample of a row and those of the policies, nil where
+// nothing was measured.
+func samplesOf(row *microbench.Row) []*microbench.Sample {
+	samples := []*microbench.Sample{row.Native}
+	for _, acted := range row.Act {
+		samples = append(samples, acted.Sample)
+	}
+	return samples
 }
 
 // The drawing area, within margins for the scales.

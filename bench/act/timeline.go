@@ -37,11 +37,7 @@ func timelineOf(r *microbench.Report, title string) timeline {
 	}
 	for metric, moment := range moments {
 		for _, row := range rowsOf(r, "snapshot", metric) {
-			samples := []*microbench.Sample{row.Native}
-			for _, acted := range row.Act {
-				samples = append(samples, acted.Sample)
-			}
-			for i, s := range samples {
+			for i, s := range samplesOf(row) {
 				if s != nil {
 					*moment(&bars[i]) = s.Median
 				}

@@ -36,7 +36,7 @@ void mt_act_figures_open(const struct mt_act_live *live,
 void mt_act_figures_watch(void *user, const struct mt_engine *engine);
 /* The last ones, which the segment has too; nothing changes them any more. */
 /* The program's name for a communicator, which stands beside its number. Of more
- * than MT_ACT_NAMES communicators the later ones keep the number only. */
+ * than 64 communicators the later ones keep the number only. */
 void mt_act_figures_name(uint32_t communicator, const char *name);
 const struct mt_act_figures *
 mt_act_figures_close(const struct mt_engine *engine);

@@ -327,7 +327,11 @@ static bool recall(MT_Datatype handle, struct mt_act_pieces *out)
     struct mt_act_met *met = out->met;
     for (uint32_t i = 0; i < MT_ACT_MET && i < met->count; i++) {
         if (met->handle[i] == handle) {
-            return copy(out, &met->pieces[i]);
+            if (!copy(out, &met->pieces[i])) {
+                out->count = 0;
+                out->unknown = true;
+            }
+            return true;
         }
     }
     return false;

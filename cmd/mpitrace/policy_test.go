@@ -8,16 +8,20 @@ import (
 	"testing"
 )
 
+// written is the path of a file with this text.
+func written(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestPolicyCommand goes through the forms and the refusals.
 func TestPolicyCommand(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	file := func(name, text string) string { return written(t, dir, name, text) }
 	plain := file("plain.json", `{"schema": 1, "ring": "1M"}`)
 	good := file("good.json", `{"schema": 1, "mode": "act", "eager": "reuse"}`)
 	bad := file("bad.json", "{\"schema\": 1,\n \"eager\": \"resue\", \"x\": 1}")
@@ -62,13 +66,7 @@ func TestPolicyCommand(t *testing.T) {
 func TestRunPolicy(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	file := func(name, text string) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	file := func(name, text string) string { return written(t, t.TempDir(), name, text) }
 	spelt := file("spelt.json", "{\"schema\": 1,\n \"eager\": \"resue\"}")
 	typed := file("typed.json", "{\"schema\": 1,\n \"mode\": \"act\",\n \"eager_limit\": true}")
 	apart := file("apart.json", "{\"schema\": 1,\n \"eager\": \"reuse\",\n \"transport\": \"ud-first\"}")
@@ -107,13 +105,7 @@ func TestRunPolicy(t *testing.T) {
 // policy means to act.
 func TestRunMode(t *testing.T) {
 	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	file := func(name, text string) string { return written(t, dir, name, text) }
 	plain := file("plain.json", `{"schema": 1, "ring": "1M"}`)
 	watches := file("watches.json", `{"schema": 1, "mode": "advise"}`)
 	acts := file("acts.json", `{"schema": 1, "mode": "act"}`)

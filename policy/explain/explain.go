@@ -207,7 +207,9 @@ func (s *Site) inJob(operation string, proof bool) string {
 		return ""
 	case receiving(operation) && has("receiver") && proof:
 		return "tries asking first and not, and keeps what is faster"
-	case !receiving(operation) && has("write") && has("read", "read-event") && proof:
+	case receiving(operation):
+		return "leaves it to the sender"
+	case has("write") && has("read", "read-event") && proof:
 		return "tries reading and writing, and keeps what is faster"
 	case has("read", "read-event"):
 		return "reads"
