@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -116,6 +119,47 @@ func TestTimeline(t *testing.T) {
 	golden.Compare(t, "timeline.svg", []byte(c.svg()))
 	if empty := timelineOf(sweep(), ""); len(empty.bars) != 0 {
 		t.Errorf("of another benchmark: %+v", empty)
+	}
+}
+
+// TestGain: the share of Equation 5.6 that a ping-pong reaches, by what two ranks
+// measured of their copies.
+func TestGain(t *testing.T) {
+	result := t.TempDir()
+	for rank, text := range []string{
+		`{"look_up_ns": 20, "reuse_costs": [{"from": 1024, "to": 2048, "copy_ns": 100}, {"from": 8192, "to": 16384, "copy_ns": 400}]}`,
+		`{"look_up_ns": 40, "reuse_costs": [{"from": 128, "to": 256, "copy_ns": 30}, {"from": 1024, "to": 2048, "copy_ns": 160}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(result, fmt.Sprintf("act-world-%d.json", rank)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	costs, err := spared(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		bytes            string
+		copied, straight float64 // us
+		want             *float64
+	}{
+		{"1024", 2, 1.91, ptr(0.9)}, // 0.1 of 2 us could be gained, 0.09 were
+		{"8192", 10, 9.62, ptr(1)},
+		{"1024", 2, 2.05, ptr(-0.5)},
+		{"128", 1, 0.9, nil}, // the copy is cheaper than the look-up
+		{"4096", 1, 0.9, nil},
+	} {
+		row := &microbench.Row{
+			Dims: []microbench.Dim{{Key: "size", Value: c.bytes}},
+			Act:  []microbench.Acted{{Sample: &microbench.Sample{Median: c.copied}}, {Sample: &microbench.Sample{Median: c.straight}}},
+		}
+		got := gain(row, costs, "here").got
+		if (got == nil) != (c.want == nil) || got != nil && math.Abs(*got-*c.want) > 1e-9 {
+			t.Errorf("%+v: %s, want %s", c, figure(got), figure(c.want))
+		}
+	}
+	if costs, err := spared(t.TempDir()); err == nil {
+		t.Errorf("of no ledger: %+v", costs)
 	}
 }
 

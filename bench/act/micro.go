@@ -1,11 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"runtime"
-	"strings"
-
 	"github.com/mpitrace/mpitrace/internal/microbench"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
@@ -96,82 +91,6 @@ func overlap(b *bench) error {
 				}
 			}
 		})
-}
-
-// eagers are short messages by copy and straight from their buffers: where whoever
-// sends carries out the work of the device, and where a thread does, in runs of
-// their own, for with fewer processors than ranks and threads these take long.
-var eagers = [][]string{{"eager=copy", "eager=reuse"}, {"eager=copy,engine=thread", "eager=reuse,engine=thread"}}
-
-// ranksAndThreads of a job with engine=thread.
-const ranksAndThreads = 4
-
-// reuse: a spectrum of 1000 buffers, the i-th of which is sent from i times;
-// blocking sends one behind the other; and buffers that are not used again.
-func reuse(b *bench) error {
-	var failed error
-	for _, part := range []struct {
-		bench, metric string
-		settings      []string
-		more          bool // is better
-	}{
-		{"spectrum", "half_rtt_us", []string{"--sizes", "128,256,512,1K,2K,4K,8K,16K"}, false},
-		{"bandwidth", "mb_s", []string{"--sizes", "1K,4K,16K", "--modes", "blocking"}, true},
-		{"reuse", "half_rtt_us", []string{"--sizes", "1K,8K"}, false},
-	} {
-		if !b.quick {
-			part.settings = append(part.settings, "--limit-ms", "300")
-		}
-		for _, policies := range eagers {
-			if strings.Contains(policies[0], "engine=thread") && runtime.NumCPU() < ranksAndThreads {
-				fmt.Printf("\n%s of %s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
-					part.bench, strings.Join(policies, ", "), ranksAndThreads, runtime.NumCPU())
-				b.reach(goal{what: part.bench + ", " + policies[1], where: here.name})
-				continue
-			}
-			failed = errors.Join(failed, b.everywhere([]place{here},
-				func(p place, m mpijob.MPI) (*microbench.Report, error) {
-					return b.micro(p, m, []string{part.bench}, 3, policies, part.settings...)
-				},
-				func(p place, m mpijob.MPI, r *microbench.Report) {
-					for _, row := range rowsOf(r, part.bench, part.metric) {
-						b.reuseGoals(part.bench, p.name+", "+m.Name+dims(row), row, r.Act, part.more)
-					}
-				}))
-		}
-	}
-	return failed
-}
-
-// reuseGoals are those of one row: straight from buffers against native, and
-// against copies of the same engine.
-func (b *bench) reuseGoals(name, where string, row *microbench.Row, policies []string, more bool) {
-	for i, policy := range policies {
-		g := goal{what: name + ", against native, " + policy, where: where, got: row.Act[i].Ratio}
-		if name == "spectrum" && policy == "eager=reuse" {
-			g.most = ptr(1)
-		}
-		b.reach(g)
-		if i == 0 || row.Act[i].Sample == nil || row.Act[i-1].Sample == nil || row.Act[i-1].Sample.Median == 0 {
-			continue
-		}
-		g = goal{what: name + ", against copies, " + policy, where: where, got: ptr(row.Act[i].Sample.Median / row.Act[i-1].Sample.Median)}
-		if more {
-			g.least = ptr(0.99)
-		} else {
-			g.most = ptr(1.01)
-		}
-		b.reach(g)
-	}
-}
-
-// dims is what a row is of, as the end of a place.
-func dims(row *microbench.Row) string {
-	var text strings.Builder
-	for _, d := range row.Dims {
-		text.WriteString(", " + d.Value)
-	}
-	return text.String()
 }
 
 // twiceTransfer is what two messages of 1 MiB take at 1 Gbit/s, us.

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mpitrace/mpitrace/internal/microbench"
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+// eagers are short messages by copy and straight from their buffers: where whoever
+// sends carries out the work of the device, and where a thread does, in runs of
+// their own, for with fewer processors than ranks and threads these take long.
+var eagers = [][]string{{"eager=copy", "eager=reuse"}, {"eager=copy,engine=thread", "eager=reuse,engine=thread"}}
+
+// ranksAndThreads of a job with engine=thread.
+const ranksAndThreads = 4
+
+// crowded says, and notes, that a part is not measured because ranks and engines
+// would share processors.
+func (b *bench) crowded(part string, policies []string) bool {
+	if !strings.Contains(policies[0], "engine=thread") || runtime.NumCPU() >= ranksAndThreads {
+		return false
+	}
+	fmt.Printf("\n%s of %s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
+		part, strings.Join(policies, ", "), ranksAndThreads, runtime.NumCPU())
+	b.reach(goal{what: part + ", " + policies[1], where: here.name})
+	return true
+}
+
+// reuse: a spectrum of 1000 buffers, the i-th of which is sent from i times;
+// blocking sends one behind the other; buffers that are not used again; and what a
+// ping-pong gains of what it could.
+func reuse(b *bench) error {
+	var failed error
+	for _, part := range []struct {
+		bench, metric string
+		settings      []string
+		more          bool // is better
+	}{
+		{"spectrum", "half_rtt_us", []string{"--sizes", "128,256,512,1K,2K,4K,8K,16K"}, false},
+		{"bandwidth", "mb_s", []string{"--sizes", "1K,4K,16K", "--modes", "blocking"}, true},
+		{"reuse", "half_rtt_us", []string{"--sizes", "1K,8K"}, false},
+	} {
+		if !b.quick {
+			part.settings = append(part.settings, "--limit-ms", "300")
+		}
+		for _, policies := range eagers {
+			if b.crowded(part.bench, policies) {
+				continue
+			}
+			failed = errors.Join(failed, b.everywhere([]place{here},
+				func(p place, m mpijob.MPI) (*microbench.Report, error) {
+					return b.micro(p, m, []string{part.bench}, 3, policies, part.settings...)
+				},
+				func(p place, m mpijob.MPI, r *microbench.Report) {
+					for _, row := range rowsOf(r, part.bench, part.metric) {
+						b.reuseGoals(part.bench, p.name+", "+m.Name+dims(row), row, r.Act, part.more)
+					}
+				}))
+		}
+	}
+	return errors.Join(failed, pingPong(b))
+}
+
+// reuseGoals are those of one row: straight from buffers against native, and
+// against copies of the same engine.
+func (b *bench) reuseGoals(name, where string, row *microbench.Row, policies []string, more bool) {
+	for i, policy := range policies {
+		g := goal{what: name + ", against native, " + policy, where: where, got: row.Act[i].Ratio}
+		if name == "spectrum" && policy == "eager=reuse" {
+			g.most = ptr(1)
+		}
+		b.reach(g)
+		if i == 0 || row.Act[i].Sample == nil || row.Act[i-1].Sample == nil || row.Act[i-1].Sample.Median == 0 {
+			continue
+		}
+		g = goal{what: name + ", against copies, " + policy, where: where, got: ptr(row.Act[i].Sample.Median / row.Act[i-1].Sample.Median)}
+		if more {
+			g.least = ptr(0.99)
+		} else {
+			g.most = ptr(1.01)
+		}
+		b.reach(g)
+	}
+}
+
+// dims is what a row is of, as the end of a place.
+func dims(row *microbench.Row) string {
+	var text strings.Builder
+	for _, d := range row.Dims {
+		text.WriteString(", " + d.Value)
+	}
+	return text.String()
+}
+
+// pingPong compares what a ping-pong gains by sending straight from its buffers
+// with the theoretical improvement, Rashti 2010, equation 5.6: the copy less the new
+// overhead, of the latency with copies. Copy and overhead are those that the engine
+// measures in a run of the same program.
+func pingPong(b *bench) error {
+	policies := eagers[1]
+	if b.crowded("gain of a ping-pong", policies) {
+		return nil
+	}
+	const sizes = "128,256,512,1024,2048,4096,8192"
+	return b.everywhere([]place{here},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"latency"}, 7, policies, "--sizes", sizes, "--limit-ms", "500", "--iterations", "10000")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			costs, err := b.copies(p, m, policies[1], sizes)
+			if err != nil {
+				fmt.Printf("\nwhat copies take in a ping-pong: %v\n", err)
+			}
+			for _, row := range rowsOf(r, "latency", "half_rtt_us") {
+				b.reach(gain(row, costs, p.name+", "+m.Name+dims(row)))
+			}
+		})
+}
+
+// gain is the goal of one size: the measured improvement as a share of the
+// theoretical one. Where a copy takes no longer than what replaces it, there is none.
+func gain(row *microbench.Row, costs []copyCost, where string) goal {
+	g := goal{what: "gain of a ping-pong, share of theory (Eq. 5.6)", where: where, least: ptr(0.9)}
+	bytes, err := strconv.ParseUint(row.Dims[0].Value, 10, 64)
+	copied, straight := row.Act[0].Sample, row.Act[1].Sample
+	if err != nil || copied == nil || straight == nil || copied.Median <= 0 {
+		return g
+	}
+	for _, c := range costs {
+		if theory := c.ns / 1000 / copied.Median; bytes >= c.from && bytes < c.to && theory > 0 {
+			g.got = ptr((1 - straight.Median/copied.Median) / theory)
+			g.what += fmt.Sprintf(" of %.1f %%", 100*theory)
+		}
+	}
+	return g
+}
+
+// copyCost is what a send of from to less than to bytes is spared by leaving
+// straight from its buffer, ns: Cm - V, the mean of so many ranks.
+type copyCost struct {
+	from, to uint64
+	ns       float64
+	ranks    int
+}
+
+// copies runs the ping-pong once and returns what its ledgers say.
+func (b *bench) copies(at place, m mpijob.MPI, policy, sizes string) ([]copyCost, error) {
+	dir, err := os.MkdirTemp(b.scratch, "program-")
+	if err != nil {
+		return nil, err
+	}
+	if err := mpijob.Compile(m.CC, filepath.Join(dir, "latency"), "-O2", "internal/microbench/programs/latency.c"); err != nil {
+		return nil, err
+	}
+	p := program{name: "latency", place: at, argv: []string{"./latency", "--sizes", sizes, "--iterations", "10000"}}
+	if _, err := b.once(p, m, dir, []string{"--act=" + policy}); err != nil {
+		return nil, err
+	}
+	return spared(filepath.Join(dir, "result"))
+}
+
+// spared reads the ledgers of a result.
+func spared(result string) ([]copyCost, error) {
+	files, err := filepath.Glob(filepath.Join(result, "act-*.json"))
+	var out []copyCost
+	for _, name := range files {
+		var ledger struct {
+			LookUpNS float64 `json:"look_up_ns"`
+			Costs    []struct {
+				From, To uint64
+				CopyNS   float64 `json:"copy_ns"`
+			} `json:"reuse_costs"`
+		}
+		text, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(text, &ledger)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range ledger.Costs {
+			i := slices.IndexFunc(out, func(o copyCost) bool { return o.from == c.From })
+			if i < 0 {
+				i = len(out)
+				out = append(out, copyCost{from: c.From, to: c.To})
+			}
+			out[i].ranks++
+			out[i].ns += (c.CopyNS - ledger.LookUpNS - out[i].ns) / float64(out[i].ranks)
+		}
+	}
+	if err == nil && len(out) == 0 {
+		err = fmt.Errorf("%s: no rank measured a copy", result)
+	}
+	return out, err
+}
