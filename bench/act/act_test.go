@@ -63,6 +63,47 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
+// TestQuotient: the bounds hold as often as they say, and no outlier moves them.
+func TestQuotient(t *testing.T) {
+	sample := func(values ...float64) *microbench.Sample { return &microbench.Sample{Values: values} }
+	const trials, truth = 4000, 1.1
+	random := rand.New(rand.NewPCG(7, 8))
+	for pairs, want := range map[int]float64{5: 31. / 32, 7: 127. / 128, 21: 0.961} { // heads in so many throws: none, none, at most 6
+		above, below := 0, 0
+		for range trials {
+			base, other := sample(), sample()
+			for range pairs {
+				x := math.Exp(random.NormFloat64())
+				base.Values = append(base.Values, x)
+				other.Values = append(other.Values, x*truth*math.Exp(0.02*random.NormFloat64()))
+			}
+			q := quotientOf(base, other)
+			if q.lower <= truth {
+				above++
+			}
+			if truth <= q.upper {
+				below++
+			}
+		}
+		for _, n := range []int{above, below} {
+			if share := float64(n) / trials; math.Abs(share-want) > 0.012 {
+				t.Errorf("%d pairs: the bound holds in %.1f %% of the trials", pairs, 100*share)
+			}
+		}
+	}
+	if q := quotientOf(sample(1, 2, 1, 1, 1), sample(2, 2, 3, 99, 1)); *q != (quotient{2, 1, 99}) {
+		t.Errorf("%+v", q)
+	}
+	if q := quotientOf(sample(1, 2), sample(2, 2)); q.median != 1.5 || !math.IsInf(q.lower, -1) || !math.IsInf(q.upper, 1) {
+		t.Errorf("%+v", q)
+	}
+	for _, of := range [][2]*microbench.Sample{{nil, sample(1)}, {sample(1), nil}, {sample(1, 2), sample(1)}, {sample(0), sample(1)}} {
+		if q := quotientOf(of[0], of[1]); q != nil {
+			t.Errorf("%+v of no pairs", q)
+		}
+	}
+}
+
 func TestTook(t *testing.T) {
 	got, err := parseTook("1500000000\n0m0.000000s 0m0.010000s\n1m2.500000s 0m0.250000s\n")
 	if err != nil || got.seconds != 1.5 || got.cpu != 62.75 {
@@ -85,6 +126,10 @@ func TestGoals(t *testing.T) {
 		{what: "share", where: "there", got: x(0.66), least: x(0.95)},
 		{what: "rate", where: "here", got: x(0.7)},
 		{what: "rate", where: "there", least: x(1)},
+		goal{what: "loss", where: "here", most: x(1.01)}.of(&quotient{1.02, 0.99, 1.04}),
+		goal{what: "loss", where: "there", most: x(1.01)}.of(&quotient{1.06, 1.02, 1.09}),
+		goal{what: "gain", where: "here", least: x(0.99)}.of(&quotient{0.98, 0.9, 1.01}),
+		goal{what: "gain", where: "there", least: x(0.99)}.of(&quotient{0.98, math.Inf(-1), math.Inf(1)}),
 	})
 	golden.Compare(t, "goals.txt", text.Bytes())
 }

@@ -24,7 +24,7 @@ func latency(b *bench) error {
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "latency", "half_rtt_us") {
 				for i, policy := range r.Act {
-					g := goal{what: "8 bytes, time against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					g := goal{what: "8 bytes, time against native, " + policy, where: p.name + ", " + m.Name}.of(quotientOf(row.Native, row.Act[i].Sample))
 					switch {
 					case !p.between:
 						g.most = ptr(1.3)
@@ -38,7 +38,7 @@ func latency(b *bench) error {
 			}
 			for _, row := range rowsOf(r, "bandwidth", "mb_s") {
 				for i, policy := range r.Act {
-					g := goal{what: "window of 64, rate against native, " + policy, where: p.name + ", " + m.Name, got: row.Act[i].Ratio}
+					g := goal{what: "window of 64, rate against native, " + policy, where: p.name + ", " + m.Name}.of(quotientOf(row.Native, row.Act[i].Sample))
 					if p.between {
 						g.least = ptr(1)
 					}

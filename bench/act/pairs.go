@@ -2,6 +2,10 @@ package main
 
 import (
 	"math"
+	"slices"
+
+	"github.com/mpitrace/mpitrace/internal/microbench"
+	"github.com/mpitrace/mpitrace/internal/stats"
 )
 
 // slowdown is by how much one of two ways to run is slower than the other, from
@@ -37,4 +41,34 @@ func slowdownOf(base, other []float64) slowdown {
 		s.lower, s.upper = math.Expm1(mean-half), math.Expm1(mean+half)
 	}
 	return s
+}
+
+// quotient is what one way takes (or reaches) of another one: the median of pairs of
+// runs, with one-sided bounds of 95 % of it that no outlier moves.
+type quotient struct{ median, lower, upper float64 }
+
+// quotientOf takes what two ways measured in turn; nil where those are no pairs.
+// Its bounds are order statistics: that the median lies below the k-th of n is as
+// probable as fewer than k heads in n throws of a coin. Of fewer than 5 pairs there
+// are none.
+func quotientOf(base, other *microbench.Sample) *quotient {
+	if base == nil || other == nil || len(base.Values) != len(other.Values) || slices.Min(base.Values) <= 0 {
+		return nil
+	}
+	var all []float64
+	for i := range base.Values {
+		all = append(all, other.Values[i]/base.Values[i])
+	}
+	slices.Sort(all)
+	n := len(all)
+	q := &quotient{stats.Median(all), math.Inf(-1), math.Inf(1)}
+	exactly, atMost := math.Exp2(-float64(n)), 0.0 // k heads
+	for k := range n {
+		if atMost += exactly; atMost > 0.05 {
+			break
+		}
+		q.lower, q.upper = all[k], all[n-1-k]
+		exactly *= float64(n-k) / float64(k+1)
+	}
+	return q
 }

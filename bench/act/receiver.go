@@ -66,7 +66,7 @@ func exchanges(b *bench) error {
 			for _, row := range rowsOf(r, "exchange", "turn_us") {
 				for i, policy := range r.Act {
 					what := fmt.Sprintf("exchange model %s, W %s, time against native, %s", row.Dims[0].Value, row.Dims[2].Value, policy)
-					b.reach(goal{what: what, where: p.name + ", " + m.Name, got: row.Act[i].Ratio})
+					b.reach(goal{what: what, where: p.name + ", " + m.Name}.of(quotientOf(row.Native, row.Act[i].Sample)))
 				}
 			}
 		})
@@ -90,10 +90,7 @@ func crossings(b *bench) error {
 				}
 				for i, policy := range r.Act[1:] {
 					g := goal{what: "crossed requests, " + what + ", time against none, " + policy, where: p.name + ", " + m.Name, most: most}
-					if none, some := row.Act[0].Sample, row.Act[i+1].Sample; none != nil && some != nil && none.Median > 0 {
-						g.got = ptr(some.Median / none.Median)
-					}
-					b.reach(g)
+					b.reach(g.of(quotientOf(row.Act[0].Sample, row.Act[i+1].Sample)))
 				}
 			}
 		})
@@ -101,7 +98,7 @@ func crossings(b *bench) error {
 
 // extraVolume is of a stencil whose rows are long messages.
 func extraVolume(b *bench) error {
-	p := program{name: "stencil", place: between, prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "100"}}
+	p := program{name: "stencil", place: between, prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "400"}}
 	if err := b.enter(p.place); err != nil {
 		return err
 	}

@@ -74,15 +74,15 @@ func reuse(b *bench) error {
 // against copies of the same engine.
 func (b *bench) reuseGoals(name, where string, row *microbench.Row, policies []string, more bool) {
 	for i, policy := range policies {
-		g := goal{what: name + ", against native, " + policy, where: where, got: row.Act[i].Ratio}
+		g := goal{what: name + ", against native, " + policy, where: where}.of(quotientOf(row.Native, row.Act[i].Sample))
 		if name == "spectrum" && policy == "eager=reuse" {
 			g.most = ptr(1)
 		}
 		b.reach(g)
-		if i == 0 || row.Act[i].Sample == nil || row.Act[i-1].Sample == nil || row.Act[i-1].Sample.Median == 0 {
+		if i == 0 {
 			continue
 		}
-		g = goal{what: name + ", against copies, " + policy, where: where, got: ptr(row.Act[i].Sample.Median / row.Act[i-1].Sample.Median)}
+		g = goal{what: name + ", against copies, " + policy, where: where}.of(quotientOf(row.Act[i-1].Sample, row.Act[i].Sample))
 		if more {
 			g.least = ptr(0.99)
 		} else {
