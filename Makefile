@@ -78,7 +78,7 @@ GO_RANK_LDFLAGS := -shared -Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete \
 	deps-build deps-demo deps-test modules bench-overhead bench-fabric bench-regcache bench-report \
 	bench-top bench-agent bench-memmon bench-act conformance conformance-act realapps realapps-act findings \
 	pass-table test-slurm test-arm64 test-stale test-vm test-fabric-long \
-	test-act-long
+	test-act-long test-debian13
 
 all: build
 
@@ -96,6 +96,7 @@ help:
 	@echo 'make findings        what mpitrace finds in the examples and Debian programs'
 	@echo 'make test-slurm      srun on a single-node Slurm that the test starts'
 	@echo 'make test-arm64      the C side for arm64, under emulation'
+	@echo 'make test-debian13   act mode under Open MPI 5.0 and MPICH 4.2 (root)'
 	@echo 'make test-vm         RDMA in virtual machines, longer than make test does'
 	@echo 'make test-fabric-long  ten million operations of the fabric (hours)'
 	@echo 'make test-act-long   random MPI programs, 10^8 messages with faults (hours)'
@@ -302,6 +303,11 @@ ACT_MESSAGES ?= 100000000
 test-act-long: deps-test build
 	$(GO) test ./test/act -run 'Random|Programs' -count=1 -timeout 48h -v -args -long \
 		-messages $(ACT_MESSAGES)
+
+# With the MPI libraries of Debian 13, in a folder with such a system.
+test-debian13: deps-test build
+	$(call need,debootstrap)
+	$(GO) run ./test/debian13
 
 # 0 stale registrations in a million cycles of each way to lose memory.
 test-stale: deps-test

@@ -652,6 +652,7 @@ var functions = map[Call]struct{ name, class string }{
 	1342: {"MPI_Sendrecv_replace_c", "sendrecv"},
 	1355: {"MPI_Ssend_c", "send"},
 	1356: {"MPI_Ssend_init_c", "send_init"},
+	1366: {"MPI_Status_set_elements_c", "local"},
 	1427: {"MPI_Type_contiguous_c", "type_new"},
 	1428: {"MPI_Type_create_darray_c", "type_new"},
 	1432: {"MPI_Type_create_hindexed_c", "type_new"},

@@ -90,6 +90,13 @@ MT_INLINE void mt_act_unlock(void)
 
 /* ---- communicators ---- */
 
+/* Memory that the application has attached for its buffered messages. They are not
+ * copied there, but no more are under way at once than there is room for. */
+struct mt_act_buffer {
+    uint64_t room, used; /* bytes; under mt_act.lock */
+    bool attached;
+};
+
 struct mt_act_comm {
     MT_Comm handle;
     struct mt_engine_context *context;
@@ -99,8 +106,26 @@ struct mt_act_comm {
     uint32_t rules; /* that may be for its messages */
     bool freed; /* by the application: the handle means nothing any more */
     MT_Errhandler handler; /* of one that was freed, for its requests */
-    struct mt_act_comm *next; /* freed ones that requests still use */
+    struct mt_act_buffer buffer; /* its own (MPI 4.1, 3.6), else the process's */
+    uint32_t held; /* calls that are in the middle of it, with threads */
+    struct mt_act_comm *next; /* freed ones that something still uses */
 };
+
+/* While a call goes on that has no request of the application's: another thread
+ * may free the communicator meanwhile. The last thing is to let it go. */
+MT_INLINE void mt_act_comm_hold(struct mt_act_comm *comm)
+{
+    if (mt_unlikely(mt_act.threads)) {
+        __atomic_fetch_add(&comm->held, 1, __ATOMIC_RELAXED);
+    }
+}
+
+MT_INLINE void mt_act_comm_let(struct mt_act_comm *comm)
+{
+    if (mt_unlikely(mt_act.threads)) {
+        __atomic_fetch_sub(&comm->held, 1, __ATOMIC_RELEASE);
+    }
+}
 
 /* NULL: not ours. */
 MT_INLINE struct mt_act_comm *mt_act_comm_find(MT_Comm handle)
@@ -352,6 +377,9 @@ int mt_act_request_start(struct mt_act_request *request);
 /* Ends one that is done: status, handle, error. No error handler is called. */
 int mt_act_complete(struct mt_act_request *request, MT_Request *handle,
                     MT_Status *status);
+/* What was received by one that is done is there, and its status told; it goes on
+ * being active. */
+void mt_act_peek(struct mt_act_request *request, MT_Status *status);
 
 /* A message of this communicator was probed and is not received yet. */
 bool mt_act_matched_uses(const struct mt_act_comm *comm);
@@ -359,8 +387,10 @@ bool mt_act_matched_uses(const struct mt_act_comm *comm);
 /* A buffered message: copies it and lets it go. An MPI error class. */
 int mt_act_buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
                     struct mt_act_type *type);
-/* True: no buffered message is under way. */
-bool mt_act_buffered_sweep(void);
+/* Ends those that have come to their end. */
+void mt_act_buffered_sweep(void);
+/* A buffered message of this communicator, or one in its buffer, is under way. */
+bool mt_act_buffered_uses(const struct mt_act_comm *comm);
 
 /* ---- the stand-ins, file by file ---- */
 

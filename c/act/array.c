@@ -145,43 +145,62 @@ static void errors_begin(MT_Status *statuses, int count)
     }
 }
 
-/* Ends all of ours, and those that are null or inactive; failed_p is the
- * communicator of the first that failed, NULL before. native: what the library
- * said of its own. */
+/* Ends one of ours. The communicator of the first that fails is held in
+ * *failed_p, NULL before, until its handler was called. True: it is this one. */
+static bool complete_at(struct mt_act_array *array, int i, MT_Status *status,
+                        struct mt_act_comm **failed_p, int *error_p)
+{
+    struct mt_act_request *request = ours_at(array, i);
+    struct mt_act_comm *comm = request->comm;
+    mt_act_comm_hold(comm);
+    *error_p = mt_act_complete(request, &array->handles[i], status);
+    if (mt_unlikely(*error_p != MT_SUCCESS && *failed_p == NULL)) {
+        *failed_p = comm;
+        return true;
+    }
+    mt_act_comm_let(comm);
+    return false;
+}
+
+/* Calls its handler. */
+static int failed_end(struct mt_act_comm *failed, int error)
+{
+    int rc = mt_act_error(failed, error);
+    mt_act_comm_let(failed);
+    return rc;
+}
+
+/* Ends all of ours, and those that are null or inactive; failed_p: see
+ * complete_at. native: what the library said of its own. */
 static void complete_ours(struct mt_act_array *array, MT_Status *statuses,
-                          int native, const struct mt_act_comm **failed_p)
+                          int native, struct mt_act_comm **failed_p)
 {
     for (int i = 0; i < array->count; i++) {
-        struct mt_act_request *request = ours_at(array, i);
-        if (request == NULL) {
+        int error;
+        if (ours_at(array, i) == NULL) {
             if (array->copy == NULL && statuses != MT_STATUS_IGNORE) {
                 status_empty(&statuses[i]);
             }
             continue;
         }
-        const struct mt_act_comm *comm = request->comm;
-        int error = mt_act_complete(request, &array->handles[i],
-                                    status_at(statuses, i));
-        if (mt_unlikely(error != MT_SUCCESS && *failed_p == NULL)) {
-            *failed_p = comm;
-            if (native == MT_SUCCESS) {
-                errors_begin(statuses, array->count);
-            }
+        if (complete_at(array, i, status_at(statuses, i), failed_p, &error) &&
+            native == MT_SUCCESS) {
+            errors_begin(statuses, array->count);
         }
         error_at(statuses, i, error);
     }
 }
 
 /* What a call on several requests returns. */
-static int array_result(const struct mt_act_comm *failed, int native)
+static int array_result(struct mt_act_comm *failed, int native)
 {
-    return failed != NULL ? mt_act_error(failed, MT_ERR_IN_STATUS) : native;
+    return failed != NULL ? failed_end(failed, MT_ERR_IN_STATUS) : native;
 }
 
 static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
 {
     struct mt_act_array array;
-    const struct mt_act_comm *failed = NULL;
+    struct mt_act_comm *failed = NULL;
     int native = MT_SUCCESS;
     if (!mt_act_status_right(statuses) ||
         !array_begin(&array, count, handles)) {
@@ -205,7 +224,7 @@ static int Testall(int count, MT_Request *handles, int *flag,
                    MT_Status *statuses)
 {
     struct mt_act_array array;
-    const struct mt_act_comm *failed = NULL;
+    struct mt_act_comm *failed = NULL;
     int native = MT_SUCCESS;
     if (flag == NULL || !mt_act_status_right(statuses) ||
         !array_begin(&array, count, handles)) {
@@ -235,12 +254,13 @@ static bool any_ours(struct mt_act_array *array, int *index, MT_Status *status,
     if (i < 0) {
         return false;
     }
-    struct mt_act_request *request = ours_at(array, i);
-    const struct mt_act_comm *comm = request->comm;
-    int error = mt_act_complete(request, &array->handles[i], status);
+    struct mt_act_comm *failed = NULL;
+    complete_at(array, i, status, &failed, rc_p);
     *index = i;
     mt_act_waited(&array->wait); /* before a handler of the program */
-    *rc_p = mt_act_error(comm, error);
+    if (failed != NULL) {
+        *rc_p = failed_end(failed, *rc_p);
+    }
     return true;
 }
 
@@ -317,7 +337,7 @@ static int Testany(int count, MT_Request *handles, int *index, int *flag,
 static int some_done(struct mt_act_array *array, int *outcount, int *indices,
                      MT_Status *statuses)
 {
-    const struct mt_act_comm *failed = NULL;
+    struct mt_act_comm *failed = NULL;
     int native = MT_SUCCESS, n = 0;
     if (array->copy != NULL) {
         native = MT_PMPI(Testsome)(array->count, array->copy, &n, indices,
@@ -326,15 +346,10 @@ static int some_done(struct mt_act_array *array, int *outcount, int *indices,
         n = n == MT_UNDEFINED ? 0 : n;
     }
     for (int i = array_next(array, 0); i >= 0; i = array_next(array, i + 1)) {
-        struct mt_act_request *request = ours_at(array, i);
-        const struct mt_act_comm *comm = request->comm;
-        int error = mt_act_complete(request, &array->handles[i],
-                                    status_at(statuses, n));
-        if (mt_unlikely(error != MT_SUCCESS && failed == NULL)) {
-            failed = comm;
-            if (native == MT_SUCCESS) {
-                errors_begin(statuses, n);
-            }
+        int error;
+        if (complete_at(array, i, status_at(statuses, n), &failed, &error) &&
+            native == MT_SUCCESS) {
+            errors_begin(statuses, n);
         }
         error_at(statuses, n, error);
         indices[n++] = i;
@@ -382,6 +397,96 @@ static int Testsome(int count, MT_Request *handles, int *outcount, int *indices,
     return rc;
 }
 
+/* ---- MPI 4.1, 3.7.5: the same of requests that go on ---- */
+
+static int Request_get_status_all(int count, const MT_Request *handles,
+                                  int *flag, MT_Status *statuses)
+{
+    struct mt_act_array array;
+    int rc = MT_SUCCESS;
+    if (flag == NULL || !mt_act_status_right(statuses) ||
+        !array_begin(&array, count, (MT_Request *)handles)) {
+        return MT_PMPI(Request_get_status_all)(count, handles, flag, statuses);
+    }
+    *flag = array_done(&array);
+    if (*flag == 0) {
+        mt_act_poll();
+        *flag = array_done(&array);
+    }
+    if (*flag != 0 && array.copy != NULL) {
+        rc = MT_PMPI(Request_get_status_all)(count, array.copy, flag, statuses);
+    }
+    for (int i = 0; *flag != 0 && i < count; i++) {
+        struct mt_act_request *request = ours_at(&array, i);
+        if (request != NULL) {
+            mt_act_peek(request, status_at(statuses, i));
+        } else if (array.copy == NULL && statuses != MT_STATUS_IGNORE) {
+            status_empty(&statuses[i]);
+        }
+    }
+    array_end(&array);
+    return rc;
+}
+
+static int Request_get_status_any(int count, const MT_Request *handles,
+                                  int *index, int *flag, MT_Status *status)
+{
+    struct mt_act_array array;
+    int rc = MT_SUCCESS;
+    if (index == NULL || flag == NULL || !mt_act_status_right(status) ||
+        !array_begin(&array, count, (MT_Request *)handles)) {
+        return MT_PMPI(Request_get_status_any)(count, handles, index, flag,
+                                               status);
+    }
+    *index = array_next(&array, 0);
+    if (*index < 0) {
+        mt_act_poll();
+        *index = array_next(&array, 0);
+    }
+    *flag = *index >= 0;
+    if (*flag != 0) {
+        mt_act_peek(ours_at(&array, *index), status);
+    } else if (array.copy != NULL) {
+        rc = MT_PMPI(Request_get_status_any)(count, array.copy, index, flag,
+                                             status);
+        *flag = *flag != 0 && *index != MT_UNDEFINED;
+    }
+    if (*flag == 0) {
+        *index = MT_UNDEFINED;
+    }
+    array_end(&array);
+    return rc;
+}
+
+static int Request_get_status_some(int count, const MT_Request *handles,
+                                   int *outcount, int *indices,
+                                   MT_Status *statuses)
+{
+    struct mt_act_array array;
+    int rc = MT_SUCCESS, n = 0;
+    if (outcount == NULL || indices == NULL ||
+        !mt_act_status_right(statuses) ||
+        !array_begin(&array, count, (MT_Request *)handles)) {
+        return MT_PMPI(Request_get_status_some)(count, handles, outcount,
+                                                indices, statuses);
+    }
+    if (array_next(&array, 0) < 0) {
+        mt_act_poll();
+    }
+    if (array.copy != NULL) {
+        rc = MT_PMPI(Request_get_status_some)(count, array.copy, &n, indices,
+                                              statuses);
+        n = n == MT_UNDEFINED ? 0 : n;
+    }
+    for (int i = array_next(&array, 0); i >= 0; i = array_next(&array, i + 1)) {
+        mt_act_peek(ours_at(&array, i), status_at(statuses, n));
+        indices[n++] = i;
+    }
+    *outcount = n;
+    array_end(&array);
+    return rc;
+}
+
 void mt_act_array_functions(struct mt_act_functions *functions)
 {
     MT_ACT_TAKE(functions, Waitall);
@@ -390,4 +495,7 @@ void mt_act_array_functions(struct mt_act_functions *functions)
     MT_ACT_TAKE(functions, Testany);
     MT_ACT_TAKE(functions, Waitsome);
     MT_ACT_TAKE(functions, Testsome);
+    MT_ACT_TAKE(functions, Request_get_status_all);
+    MT_ACT_TAKE(functions, Request_get_status_any);
+    MT_ACT_TAKE(functions, Request_get_status_some);
 }

@@ -100,6 +100,7 @@ static int pair_blocking(struct mt_act_pair *pair, bool replace,
     struct mt_act_operation in, out;
     void *copy;
     bool sends = pair->out_type != NULL, receives = pair->in_type != NULL;
+    mt_act_comm_hold(pair->comm);
     int error = pair_start(pair, replace, &in, &out, &copy);
     bool started = error == MT_SUCCESS;
     if (started && sends) {
@@ -112,7 +113,9 @@ static int pair_blocking(struct mt_act_pair *pair, bool replace,
         mt_status_set(status, MT_PROC_NULL, MT_ANY_TAG, 0, 0);
     }
     free(copy);
-    return mt_act_error(pair->comm, error);
+    error = mt_act_error(pair->comm, error);
+    mt_act_comm_let(pair->comm);
+    return error;
 }
 
 static int pair_nonblocking(struct mt_act_pair *pair, bool replace,

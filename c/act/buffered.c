@@ -1,6 +1,6 @@
 /* buffered.c: MPI_Bsend and its kin. The message is copied into memory of ours
- * and goes on its own; the application's buffer is attached to the library as
- * ever, for messages that are the library's, and bounds how much we copy. */
+ * and goes on its own; the application's buffers are attached to the library as
+ * ever, for messages that are the library's, and bound how much we copy. */
 #include <stdlib.h>
 
 #include "act.h"
@@ -8,19 +8,20 @@
 struct mt_act_bsend {
     struct mt_act_operation operation;
     struct mt_act_bsend *next;
+    struct mt_act_buffer *buffer;
     uint64_t bytes; /* of the attached buffer that it would take */
     char payload[];
 };
 
 enum { MT_ACT_SWEEP = 32 };
 
-static struct mt_act_bsend *mt_bsends; /* under mt_act.lock, all five */
-static uint64_t mt_attached, mt_used;
+static struct mt_act_bsend *mt_bsends; /* under mt_act.lock, all of them */
+static struct mt_act_buffer mt_process_buffer;
 /* How many there are, and how many are worth a look at all of them: twice what
  * the last one left, so that looking costs each only so much. */
 static uint32_t mt_bsend_count, mt_bsend_many = MT_ACT_SWEEP;
 
-bool mt_act_buffered_sweep(void)
+void mt_act_buffered_sweep(void)
 {
     struct mt_act_bsend *done = NULL;
     mt_act_lock();
@@ -31,13 +32,12 @@ bool mt_act_buffered_sweep(void)
             *link = bsend->next;
             bsend->next = done;
             done = bsend;
-            mt_used -= bsend->bytes;
+            bsend->buffer->used -= bsend->bytes;
             mt_bsend_count--;
         } else {
             link = &bsend->next;
         }
     }
-    bool none = mt_bsends == NULL;
     mt_bsend_many = 2 * mt_bsend_count + MT_ACT_SWEEP;
     mt_act_unlock();
     while (done != NULL) {
@@ -46,38 +46,49 @@ bool mt_act_buffered_sweep(void)
         mt_act_finish(&bsend->operation);
         free(bsend);
     }
-    return none;
 }
 
-/* Takes room in the attached buffer. */
-static bool reserve(uint64_t bytes)
+bool mt_act_buffered_uses(const struct mt_act_comm *comm)
+{
+    mt_act_buffered_sweep();
+    mt_act_lock();
+    bool uses = comm->buffer.used > 0;
+    for (const struct mt_act_bsend *b = mt_bsends; b != NULL; b = b->next) {
+        uses |= b->operation.comm == comm;
+    }
+    mt_act_unlock();
+    return uses;
+}
+
+/* Takes room in a buffer. */
+static bool reserve(struct mt_act_buffer *buffer, uint64_t bytes)
 {
     mt_act_lock();
-    bool room = mt_used + bytes <= mt_attached;
-    mt_used += room ? bytes : 0;
+    bool room = buffer->used + bytes <= buffer->room;
+    buffer->used += room ? bytes : 0;
     mt_act_unlock();
     return room;
 }
 
-static void unreserve(uint64_t bytes)
+static void unreserve(struct mt_act_buffer *buffer, uint64_t bytes)
 {
     mt_act_lock();
-    mt_used -= bytes;
+    buffer->used -= bytes;
     mt_act_unlock();
 }
 
-static bool reserve_now(uint64_t bytes)
+static bool reserve_now(struct mt_act_buffer *buffer, uint64_t bytes)
 {
-    if (reserve(bytes)) {
+    if (reserve(buffer, bytes)) {
         return true;
     }
     mt_act_buffered_sweep();
-    if (reserve(bytes)) {
+    if (reserve(buffer, bytes)) {
         return true;
     }
     mt_engine_progress(mt_act.engine);
     mt_act_buffered_sweep();
-    return reserve(bytes);
+    return reserve(buffer, bytes);
 }
 
 static void let_go(struct mt_act_bsend *bsend)
@@ -95,14 +106,17 @@ static void let_go(struct mt_act_bsend *bsend)
 static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
                     const struct mt_act_type *type)
 {
+    struct mt_act_buffer *buffer =
+        comm->buffer.attached ? &comm->buffer : &mt_process_buffer;
     uint64_t payload = (uint64_t)m->count * type->layout.size;
     uint64_t bytes = payload + MT_BSEND_OVERHEAD;
-    if (!reserve_now(bytes)) {
+    if (!reserve_now(buffer, bytes)) {
         return MT_ERR_BUFFER;
     }
     struct mt_act_bsend *bsend = malloc(sizeof(*bsend) + payload);
     int error = bsend != NULL ? MT_SUCCESS : MT_ERR_NO_MEM;
     if (error == MT_SUCCESS) {
+        bsend->buffer = buffer;
         bsend->bytes = bytes;
         error = mt_act_type_pack(type, m->buffer, m->count, bsend->payload)
                     ? mt_act_send_bytes(&bsend->operation, comm, m,
@@ -113,7 +127,7 @@ static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
         let_go(bsend);
     } else {
         free(bsend);
-        unreserve(bytes);
+        unreserve(buffer, bytes);
     }
     return error;
 }
@@ -126,76 +140,135 @@ int mt_act_buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
     return error;
 }
 
-static void attached(int64_t bytes)
+/* The library has attached this memory. */
+static void attached(struct mt_act_buffer *buffer, const void *memory,
+                     int64_t bytes)
 {
     mt_act_lock();
-    mt_attached = (uint64_t)bytes;
+    buffer->room =
+        memory == MT_BUFFER_AUTOMATIC ? INT64_MAX : (uint64_t)bytes;
+    buffer->attached = true;
     mt_act_unlock();
 }
 
-/* The newest is likely to be the last to go: while it has not, it is not worth
- * looking at the others. */
-static bool newest_done(void)
+static void detached(struct mt_act_buffer *buffer)
 {
     mt_act_lock();
-    bool done =
-        mt_bsends == NULL || mt_engine_done(&mt_bsends->operation.engine);
+    buffer->room = 0;
+    buffer->attached = false;
+    mt_act_unlock();
+}
+
+/* The newest of them is likely to be the last to go: while it has not, it is not
+ * worth looking at the others. */
+static bool newest_done(const struct mt_act_buffer *buffer)
+{
+    mt_act_lock();
+    const struct mt_act_bsend *newest = mt_bsends;
+    while (newest != NULL && newest->buffer != buffer) {
+        newest = newest->next;
+    }
+    bool done = newest == NULL || mt_engine_done(&newest->operation.engine);
     mt_act_unlock();
     return done;
 }
 
+static bool empty(const struct mt_act_buffer *buffer)
+{
+    mt_act_buffered_sweep();
+    mt_act_lock();
+    bool none = buffer->used == 0;
+    mt_act_unlock();
+    return none;
+}
+
 /* A buffer may be detached when its messages have left it. */
-static void drain(void)
+static void drain(const struct mt_act_buffer *buffer)
 {
     struct mt_act_wait wait = {0};
-    while (!mt_act_buffered_sweep()) {
+    while (!empty(buffer)) {
         do {
             mt_act_turn(&wait);
-        } while (!newest_done());
+        } while (!newest_done(buffer));
     }
     mt_act_waited(&wait);
 }
 
-static int Buffer_attach(void *buffer, int size)
+/* NULL: the communicator is the library's. */
+static struct mt_act_buffer *buffer_of(MT_Comm handle)
 {
-    int rc = MT_PMPI(Buffer_attach)(buffer, size);
-    if (rc == MT_SUCCESS) {
-        attached(size);
-    }
-    return rc;
+    struct mt_act_comm *comm = mt_act_comm_find(handle);
+    return comm != NULL ? &comm->buffer : NULL;
 }
 
-static int Buffer_attach_c(void *buffer, MT_Count size)
-{
-    int rc = MT_PMPI_c(Buffer_attach)(buffer, size);
-    if (rc == MT_SUCCESS) {
-        attached(size);
+/* A function, and its large-count form, of the process and of a communicator. */
+#define MT_BUFFERS(large, count_type, pmpi)                                  \
+    static int Buffer_attach##large(void *memory, count_type size)           \
+    {                                                                        \
+        int rc = pmpi(Buffer_attach)(memory, size);                          \
+        if (rc == MT_SUCCESS) {                                              \
+            attached(&mt_process_buffer, memory, size);                      \
+        }                                                                    \
+        return rc;                                                           \
+    }                                                                        \
+    static int Buffer_detach##large(void *memory, count_type *size)          \
+    {                                                                        \
+        drain(&mt_process_buffer);                                           \
+        int rc = pmpi(Buffer_detach)(memory, size);                          \
+        if (rc == MT_SUCCESS) {                                              \
+            detached(&mt_process_buffer);                                    \
+        }                                                                    \
+        return rc;                                                           \
+    }                                                                        \
+    static int Comm_attach_buffer##large(MT_Comm comm, void *memory,         \
+                                         count_type size)                    \
+    {                                                                        \
+        struct mt_act_buffer *buffer = buffer_of(comm);                      \
+        int rc = pmpi(Comm_attach_buffer)(comm, memory, size);               \
+        if (rc == MT_SUCCESS && buffer != NULL) {                            \
+            attached(buffer, memory, size);                                  \
+        }                                                                    \
+        return rc;                                                           \
+    }                                                                        \
+    static int Comm_detach_buffer##large(MT_Comm comm, void *memory,         \
+                                         count_type *size)                   \
+    {                                                                        \
+        struct mt_act_buffer *buffer = buffer_of(comm);                      \
+        if (buffer != NULL) {                                                \
+            drain(buffer);                                                   \
+        }                                                                    \
+        int rc = pmpi(Comm_detach_buffer)(comm, memory, size);               \
+        if (rc == MT_SUCCESS && buffer != NULL) {                            \
+            detached(buffer);                                                \
+        }                                                                    \
+        return rc;                                                           \
     }
-    return rc;
+MT_BUFFERS(, int, MT_PMPI)
+MT_BUFFERS(_c, MT_Count, MT_PMPI_c)
+
+/* Their forms that do not wait are left to the library: messages of ours are not in
+ * the buffer. */
+static int Buffer_flush(void)
+{
+    drain(&mt_process_buffer);
+    return MT_PMPI(Buffer_flush)();
 }
 
-static int Buffer_detach(void *buffer, int *size)
+static int Comm_flush_buffer(MT_Comm comm)
 {
-    drain();
-    int rc = MT_PMPI(Buffer_detach)(buffer, size);
-    if (rc == MT_SUCCESS) {
-        attached(0);
+    struct mt_act_buffer *buffer = buffer_of(comm);
+    if (buffer != NULL) {
+        drain(buffer);
     }
-    return rc;
-}
-
-static int Buffer_detach_c(void *buffer, MT_Count *size)
-{
-    drain();
-    int rc = MT_PMPI_c(Buffer_detach)(buffer, size);
-    if (rc == MT_SUCCESS) {
-        attached(0);
-    }
-    return rc;
+    return MT_PMPI(Comm_flush_buffer)(comm);
 }
 
 void mt_act_buffered_functions(struct mt_act_functions *functions)
 {
     MT_ACT_TAKE_BOTH(functions, Buffer_attach);
     MT_ACT_TAKE_BOTH(functions, Buffer_detach);
+    MT_ACT_TAKE(functions, Buffer_flush);
+    MT_ACT_TAKE_BOTH(functions, Comm_attach_buffer);
+    MT_ACT_TAKE_BOTH(functions, Comm_detach_buffer);
+    MT_ACT_TAKE(functions, Comm_flush_buffer);
 }

@@ -230,7 +230,9 @@ static void bury(void)
     while (list != NULL) {
         struct mt_act_comm *comm = list, **to;
         list = comm->next;
-        to = mt_act_request_uses(comm, false) || mt_act_matched_uses(comm)
+        to = mt_act_request_uses(comm, false) || mt_act_matched_uses(comm) ||
+                     mt_act_buffered_uses(comm) ||
+                     __atomic_load_n(&comm->held, __ATOMIC_ACQUIRE) != 0
                  ? &left
                  : &dead;
         comm->next = *to;

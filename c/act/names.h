@@ -52,6 +52,7 @@
 /* buffered.c */
 #define mt_act_buffered MT_NAME(act_buffered)
 #define mt_act_buffered_sweep MT_NAME(act_buffered_sweep)
+#define mt_act_buffered_uses MT_NAME(act_buffered_uses)
 #define mt_act_buffered_functions MT_NAME(act_buffered_functions)
 /* start of requests, in nonblocking.c and persistent.c */
 #define mt_act_request_start MT_NAME(act_request_start)
@@ -67,5 +68,6 @@
 #define mt_act_wait_functions MT_NAME(act_wait_functions)
 #define mt_act_array_functions MT_NAME(act_array_functions)
 #define mt_act_complete MT_NAME(act_complete)
+#define mt_act_peek MT_NAME(act_peek)
 
 #endif

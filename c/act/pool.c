@@ -15,6 +15,7 @@ static struct mt_act_request *mt_all;
  * the last one left, so that looking costs each only so much. Read without the
  * lock. */
 static uint32_t mt_freed_count, mt_freed_many = MT_ACT_SWEEP;
+static uint32_t mt_unpacking; /* freed receives that a thread is just ending */
 
 MT_COLD static struct mt_act_request *request_make(void)
 {
@@ -123,9 +124,13 @@ void mt_act_request_free(struct mt_act_request *request)
     mt_act_unlock();
 }
 
+/* A receive that somebody may know to be done has been unpacked when this returns,
+ * whichever thread does it. */
 bool mt_act_requests_sweep(void)
 {
+    static _Thread_local bool sweeping; /* and ends one, which comes here again */
     struct mt_act_request *done = NULL;
+    bool outer = !sweeping;
     mt_act_lock();
     struct mt_act_request **link = &mt_freed;
     while (*link != NULL) {
@@ -135,7 +140,7 @@ bool mt_act_requests_sweep(void)
             request->next = done;
             done = request;
             mt_freed_count--;
-            mt_act.unpacked_late -= unpacks_late(request);
+            mt_unpacking += unpacks_late(request);
         } else {
             link = &request->next;
         }
@@ -143,10 +148,20 @@ bool mt_act_requests_sweep(void)
     bool none = mt_freed == NULL;
     mt_freed_many = 2 * mt_freed_count + MT_ACT_SWEEP;
     mt_act_unlock();
+    sweeping = true;
     while (done != NULL) {
         struct mt_act_request *request = done;
+        bool late = unpacks_late(request);
         done = request->next;
         freed_end(request);
+        mt_act_lock();
+        mt_unpacking -= late;
+        mt_act.unpacked_late -= late;
+        mt_act_unlock();
+    }
+    sweeping = !outer;
+    while (outer && __atomic_load_n(&mt_unpacking, __ATOMIC_ACQUIRE) != 0) {
+        sched_yield();
     }
     return none;
 }

@@ -169,7 +169,10 @@ static int Probe(int rank, int tag, MT_Comm comm, MT_Status *status)
     if (!wanted(rank, tag, comm, status, &w)) {
         return MT_PMPI(Probe)(rank, tag, comm, status);
     }
-    return mt_act_error(w.comm, look_until(&w, status, NULL));
+    mt_act_comm_hold(w.comm);
+    int rc = mt_act_error(w.comm, look_until(&w, status, NULL));
+    mt_act_comm_let(w.comm);
+    return rc;
 }
 
 static int Iprobe(int rank, int tag, MT_Comm comm, int *flag, MT_Status *status)
@@ -192,13 +195,16 @@ static int Mprobe(int rank, int tag, MT_Comm comm, MT_Message *message,
     if (matched == NULL) {
         return mt_act_error(w.comm, MT_ERR_NO_MEM);
     }
+    mt_act_comm_hold(w.comm);
     int error = look_until(&w, status, &matched->message);
     if (error == MT_SUCCESS) {
         *message = matched->handle;
     } else {
         matched_put(matched);
     }
-    return mt_act_error(w.comm, error);
+    error = mt_act_error(w.comm, error);
+    mt_act_comm_let(w.comm);
+    return error;
 }
 
 static int Improbe(int rank, int tag, MT_Comm comm, int *flag,
@@ -269,6 +275,7 @@ static bool mrecv(struct mt_act_message *m, MT_Message *handle,
         return false;
     }
     struct mt_act_comm *comm = matched->comm;
+    mt_act_comm_hold(comm);
     int error = matched_receive(matched, handle, m, type, &operation);
     if (error == MT_SUCCESS) {
         mt_act_look();
@@ -277,6 +284,7 @@ static bool mrecv(struct mt_act_message *m, MT_Message *handle,
         mt_act_status(&operation, status);
     }
     *rc_p = mt_act_error(comm, error);
+    mt_act_comm_let(comm);
     return true;
 }
 

@@ -12,6 +12,7 @@ static bool receive_blocking(const struct mt_act_message *m, MT_Comm handle,
         !mt_act_check(comm, m, MT_ACT_RECEIVES, &type)) {
         return false;
     }
+    mt_act_comm_hold(comm);
     int error = mt_act_receive(&operation, comm, m, type);
     if (mt_likely(error == MT_SUCCESS)) {
         mt_act_look();
@@ -20,6 +21,7 @@ static bool receive_blocking(const struct mt_act_message *m, MT_Comm handle,
         mt_act_status(&operation, status);
     }
     *rc_p = mt_act_error(comm, error);
+    mt_act_comm_let(comm);
     return true;
 }
 

@@ -11,12 +11,14 @@ static bool send_blocking(const struct mt_act_message *m, MT_Comm handle,
     if (!mt_act_ours(comm, m, MT_ACT_SENDS, &type)) {
         return false;
     }
+    mt_act_comm_hold(comm);
     int error = mt_act_send(&operation, comm, m, type, mode);
     if (mt_likely(error == MT_SUCCESS)) {
         mt_act_await(&operation);
         error = mt_act_finish(&operation);
     }
     *rc_p = mt_act_error(comm, error);
+    mt_act_comm_let(comm);
     return true;
 }
 

@@ -143,6 +143,15 @@ static enum mt_status exchange(void *user, const void *mine, size_t bytes,
                : MT_EIO;
 }
 
+static enum mt_status deal(void *user, const void *mine, size_t bytes, void *all)
+{
+    (void)user;
+    return MT_PMPI(Alltoall)(mine, (int)bytes, MT_BYTE, all, (int)bytes,
+                             MT_BYTE, mt_act.world) == MT_SUCCESS
+               ? MT_OK
+               : MT_EIO;
+}
+
 /* Before it runs, lines are kept: they are why it does not, if it does not. */
 static void say(void *user, const char *text)
 {
@@ -218,7 +227,8 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
                    .threads = registers_aside(policy, device),
                    .faults = mt_act.host->faults, .say = say},
         .wireup = {.rank = mt_act.host->world_rank,
-                   .size = mt_act.host->world_size, .exchange = exchange},
+                   .size = mt_act.host->world_size, .exchange = exchange,
+                   .deal = deal},
         .terms = policy->terms,
         .ring_bytes = policy->ring_bytes,
         .speculation = policy->speculation,
@@ -425,14 +435,9 @@ static enum mt_status end_arm(void)
 
 /* ---- the beginning of all ---- */
 
-/* What of the MPI library act mode cannot do with; NULL: nothing. MPI 4.1 has new
- * functions that look at requests, and would take ours for inactive ones. */
+/* What of the MPI library act mode cannot do with; NULL: nothing. */
 static const char *strange(void)
 {
-    if (mt_act.native[MPITRACE_CALL_Request_get_status_all] != NULL) {
-        return "the MPI library has MPI_Request_get_status_all (MPI 4.1), which "
-               "act mode does not know";
-    }
     return mt_act.native[MPITRACE_CALL_Mprobe] != NULL &&
                    mt_act.native[MPITRACE_CALL_Comm_create_group] != NULL &&
                    mt_act.native[MPITRACE_CALL_Ibarrier] != NULL

@@ -45,6 +45,24 @@ int mt_act_complete(struct mt_act_request *request, MT_Request *handle,
     return error != MT_SUCCESS ? error : other;
 }
 
+void mt_act_peek(struct mt_act_request *request, MT_Status *status)
+{
+    if (request->started && request->kind != MT_ACT_BUFFERED) {
+        mt_act_unpack(&request->operation);
+    }
+    status_of(request, status);
+}
+
+static int complete_one(struct mt_act_request *request, MT_Request *handle,
+                        MT_Status *status)
+{
+    struct mt_act_comm *comm = request->comm;
+    mt_act_comm_hold(comm);
+    int error = mt_act_error(comm, mt_act_complete(request, handle, status));
+    mt_act_comm_let(comm);
+    return error;
+}
+
 static int Wait(MT_Request *handle, MT_Status *status)
 {
     struct mt_act_request *request = active(handle);
@@ -57,8 +75,7 @@ static int Wait(MT_Request *handle, MT_Status *status)
         mt_act_turn(&wait);
     }
     mt_act_waited(&wait);
-    struct mt_act_comm *comm = request->comm;
-    return mt_act_error(comm, mt_act_complete(request, handle, status));
+    return complete_one(request, handle, status);
 }
 
 /* Looks once more after a round of progress. */
@@ -82,8 +99,7 @@ static int Test(MT_Request *handle, int *flag, MT_Status *status)
     if (*flag == 0) {
         return MT_SUCCESS;
     }
-    struct mt_act_comm *comm = request->comm;
-    return mt_act_error(comm, mt_act_complete(request, handle, status));
+    return complete_one(request, handle, status);
 }
 
 static int Request_get_status(MT_Request handle, int *flag, MT_Status *status)
@@ -93,13 +109,14 @@ static int Request_get_status(MT_Request handle, int *flag, MT_Status *status)
         return MT_PMPI(Request_get_status)(handle, flag, status);
     }
     *flag = done_now(request);
-    if (*flag != 0) {
-        if (request->started && request->kind != MT_ACT_BUFFERED) {
-            mt_act_unpack(&request->operation);
-        }
-        status_of(request, status);
+    if (*flag == 0) {
+        return MT_SUCCESS;
     }
-    return MT_SUCCESS;
+    mt_act_peek(request, status);
+    /* Open MPI tells of an error only when the request is ended */
+    return MT_ABI_MPICH && request->started && request->kind != MT_ACT_BUFFERED
+               ? mt_act_error_of(request->operation.engine.status)
+               : MT_SUCCESS;
 }
 
 static int Request_free(MT_Request *handle)

@@ -105,7 +105,7 @@ static enum mt_status mt_arrive_fragment(struct mt_engine_transfer *t,
         m->payload_bytes > t->bytes - t->moved) {
         return MT_EPEER;
     }
-    mt_layout_unpack(&r->buffer, t->moved, m->payload, m->payload_bytes);
+    mt_layout_unpack(&r->buffer, t->moved, m->payload, m->payload_bytes, &t->place);
     r->context->engine->counts.copied_bytes += m->payload_bytes;
     t->moved += m->payload_bytes;
     if (t->moved == t->bytes) {

@@ -153,7 +153,7 @@ void mt_eager_copy_timed(struct mt_engine_request *r, void *to)
 {
     struct mt_eager *e = r->context->engine->eager;
     uint64_t begin = mt_engine_now_ns();
-    mt_layout_pack(&r->buffer, 0, to, r->buffer.bytes);
+    mt_layout_pack(&r->buffer, 0, to, r->buffer.bytes, NULL);
     mt_reuse_copied(&e->reuse, r->buffer.bytes, mt_took(e, begin));
 }
 

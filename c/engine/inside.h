@@ -77,6 +77,7 @@ struct mt_engine_transfer {
     void *packed;       /* copy of what is not contiguous */
     uint64_t bytes;     /* that travel */
     uint64_t moved;     /* so far */
+    struct mt_place place; /* of the latest fragment */
     uint64_t remote_number, remote_address;
     uint32_t remote_key;
     uint32_t writing; /* WRITEs that have not completed, or the message of a
@@ -611,7 +612,7 @@ MT_INLINE void mt_eager_copy(struct mt_engine_request *request, void *to)
     if (mt_unlikely(request->timed != 0)) {
         mt_eager_copy_timed(request, to);
     } else {
-        mt_layout_pack(&request->buffer, 0, to, request->buffer.bytes);
+        mt_layout_pack(&request->buffer, 0, to, request->buffer.bytes, NULL);
     }
 }
 /* The payload behind its header. */

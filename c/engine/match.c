@@ -184,6 +184,7 @@ void mt_engine_context_close(struct mt_engine_context *context)
     while (context->any.messages != NULL &&
            mt_message_discard(context->any.messages)) {
     }
+    mt_discards_free(engine);
     context->open = false;
     mt_context_put(context);
     mt_engine_unlock(engine);

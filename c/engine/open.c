@@ -13,6 +13,8 @@ enum {
     MT_READS = 16,
     MT_WRITES = 16,
     MT_RING_WORKS = 128, /* two for each message */
+    MT_WORK = 1 << 30,   /* bytes of one READ or WRITE, at most, */
+    MT_WORK_INLINE = 16 << 20, /* .. and where the rank itself moves them */
 };
 
 /* What all processes must agree on. */
@@ -171,9 +173,10 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
                     rail->caps->max_reads > 0;
     engine->writes = (rail->caps->rc_operations & MT_FABRIC_WRITE) != 0;
     engine->ring_bytes = mt_ring_size(engine);
-    engine->max_work = rail->caps->max_message < UINT32_C(1) << 30
-                           ? rail->caps->max_message
-                           : UINT32_C(1) << 30;
+    /* who carries a work request out itself does it under the engine's lock */
+    uint64_t most = rail->caps->offloads ? MT_WORK : MT_WORK_INLINE;
+    engine->max_work =
+        rail->caps->max_message < most ? rail->caps->max_message : most;
     status = mt_fabric_pd_create(engine->device, &rail->pd);
     engine->pd = rail->pd;
     if (engine->o.thread && rail->caps->events && status == MT_OK) {

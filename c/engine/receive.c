@@ -124,7 +124,7 @@ void mt_receive_begin(struct mt_engine_request *r, struct mt_engine_peer *peer,
         mt_rtr_settle(r, head, rest->bytes);
     }
     if (head->kind == MT_WIRE_EAGER) {
-        mt_layout_unpack(&r->buffer, 0, payload, n);
+        mt_layout_unpack(&r->buffer, 0, payload, n, NULL);
         engine->counts.copied_bytes += n;
         if (mt_unlikely(rest->answer != 0)) {
             mt_verify_arrived(r, MT_ENGINE_EAGER, rest->answer);

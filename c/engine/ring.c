@@ -232,7 +232,7 @@ bool mt_ring_store(struct mt_engine_peer *peer,
         return false;
     }
     uint32_t header = mt_ring_head(ring, context, tag, at, &head);
-    mt_layout_pack(buffer, 0, at + header, buffer->bytes);
+    mt_layout_pack(buffer, 0, at + header, buffer->bytes, NULL);
     /* there is nothing that could fail */
     mt_path_ring_commit(&ring->out, header + buffer->bytes, NULL, false);
     mt_ring_sent(ring, &head, header);

@@ -166,13 +166,13 @@ mt_rtr_envelope_at(struct mt_rtr *rtr, uint32_t context, int32_t tag)
  * known. Sequences may wrap. */
 static uint32_t mt_rtr_after(const struct mt_rtr_envelope *e, uint32_t seen)
 {
-    uint32_t kept = e->left < MT_RTR_LOG ? e->left : MT_RTR_LOG, n = 0;
+    uint32_t kept = e->overflown ? MT_RTR_LOG : e->left, n = 0;
     while (n < kept &&
            (int32_t)(e->log[(e->left - 1 - n) % MT_RTR_LOG] - seen) > 0) {
         n++;
     }
-    bool all = n < kept || (e->left <= MT_RTR_LOG &&
-                            (int32_t)(e->since - seen) <= 0);
+    bool all = n < kept ||
+               (!e->overflown && (int32_t)(e->since - seen) <= 0);
     return all ? n : UINT32_MAX;
 }
 
@@ -193,6 +193,7 @@ enum mt_status mt_rtr_arrive(struct mt_engine_peer *peer,
         e->tag = m->head.tag;
         e->since = peer->sent;
         e->left = e->first = e->last = 0;
+        e->overflown = false;
     }
     uint32_t after = mt_rtr_after(e, seen);
     uint32_t turn = e->left + (ahead - after);
@@ -243,6 +244,7 @@ void mt_rtr_left(struct mt_engine_peer *peer, uint32_t context, int32_t tag)
         e->offers[e->first % MT_RTR_OFFERS].turn == e->left) {
         e->first++;
     }
+    e->overflown = e->overflown || e->left == MT_RTR_LOG;
     e->log[e->left++ % MT_RTR_LOG] = peer->sent;
 }
 

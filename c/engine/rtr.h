@@ -107,7 +107,8 @@ struct mt_rtr_envelope {
     int32_t tag;
     bool known; /* false: a free place */
     uint32_t since; /* last message to the peer before any that is counted */
-    uint32_t left;  /* messages that have left */
+    uint32_t left;  /* messages that have left; may wrap */
+    bool overflown; /* the log has not had all of them since */
     uint32_t log[MT_RTR_LOG]; /* their sequences */
     uint32_t first, last;     /* offers[first .. last - 1], each modulo */
     struct mt_rtr_offer offers[MT_RTR_OFFERS];

@@ -128,7 +128,8 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
         mt_eager_copy(r, at);
         at += payload;
     } else {
-        mt_layout_pack(&r->buffer, from, at, payload);
+        mt_layout_pack(&r->buffer, from, at, payload,
+                       r->transfer != NULL ? &r->transfer->place : NULL);
         at += payload;
     }
     /* whose thread waits has to do something for it */
@@ -321,8 +322,10 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
         if (r->transfer->moved == r->transfer->bytes) {
             r->state = r->transfer->offered ? MT_REQUEST_FILLED
                                             : MT_REQUEST_FIN;
+            return true;
         }
-        return true;
+        /* the next part with the next round, where it keeps others waiting */
+        return peer->engine->rails.rails[0].caps->offloads;
     }
     mt_leave_remove(r);
     bool fragments = r->state == MT_REQUEST_FRAGMENTS;
@@ -407,7 +410,7 @@ static enum mt_status mt_send_self(struct mt_engine_request *r, bool eager)
             return MT_ENOMEM;
         }
         if (copied) {
-            mt_layout_pack(&r->buffer, 0, m->payload, r->buffer.bytes);
+            mt_layout_pack(&r->buffer, 0, m->payload, r->buffer.bytes, NULL);
             engine->counts.copied_bytes += r->buffer.bytes;
             mt_request_end(r, MT_OK);
         } else {

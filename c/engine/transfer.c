@@ -148,7 +148,7 @@ void mt_transfer_expose(struct mt_engine_transfer *t)
     }
     t->way = puts ? MT_WIRE_PUT : 0;
     if (t->packed != NULL) {
-        mt_layout_pack(&t->request->buffer, 0, t->packed, t->bytes);
+        mt_layout_pack(&t->request->buffer, 0, t->packed, t->bytes, NULL);
         engine->counts.copied_bytes += t->bytes;
         engine->counts.packed_bytes += t->bytes;
     }
@@ -227,7 +227,7 @@ void mt_transfer_land(struct mt_engine_transfer *t)
 {
     struct mt_engine_counts *counts = &t->request->context->engine->counts;
     if (t->packed != NULL) {
-        mt_layout_unpack(&t->request->buffer, 0, t->packed, t->bytes);
+        mt_layout_unpack(&t->request->buffer, 0, t->packed, t->bytes, NULL);
         counts->copied_bytes += t->bytes;
         counts->packed_bytes += t->bytes;
     }

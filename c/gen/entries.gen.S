@@ -2105,6 +2105,9 @@ mark_\name:
     ENTRY MPI_Ssend_init_c, mt_slots_mpi, 1356, 0
     ENTRY PMPI_Ssend_init_c, mt_slots_pmpi, 1356, 1
     MARK MPI_Ssend_init_c, 1356
+    ENTRY MPI_Status_set_elements_c, mt_slots_mpi, 1366, 0
+    ENTRY PMPI_Status_set_elements_c, mt_slots_pmpi, 1366, 1
+    MARK MPI_Status_set_elements_c, 1366
     ENTRY MPI_Type_contiguous_c, mt_slots_mpi, 1427, 0
     ENTRY PMPI_Type_contiguous_c, mt_slots_pmpi, 1427, 1
     MARK MPI_Type_contiguous_c, 1427
@@ -3573,7 +3576,7 @@ mt_table_openmpi:
     .long 0
     .long 0
     .long 0
-    .long 0
+    .long mt_openmpi_MPI_Status_set_elements_c - mt_table_origin
     .long 0
     .long 0
     .long 0
@@ -5105,7 +5108,7 @@ mt_table_mpich:
     .long 0
     .long 0
     .long 0
-    .long 0
+    .long mt_mpich_MPI_Status_set_elements_c - mt_table_origin
     .long 0
     .long 0
     .long 0
@@ -6637,7 +6640,7 @@ mt_table_pmpi_mark:
     .long 0
     .long 0
     .long 0
-    .long 0
+    .long mark_MPI_Status_set_elements_c - mt_table_origin
     .long 0
     .long 0
     .long 0

@@ -647,6 +647,7 @@ typedef int mt_fn_Sendrecv_c(const void *, MT_Count, MT_Datatype, int, int, void
 typedef int mt_fn_Sendrecv_replace_c(void *, MT_Count, MT_Datatype, int, int, int, int, MT_Comm, MT_Status *);
 typedef int mt_fn_Ssend_c(const void *, MT_Count, MT_Datatype, int, int, MT_Comm);
 typedef int mt_fn_Ssend_init_c(const void *, MT_Count, MT_Datatype, int, int, MT_Comm, MT_Request *);
+typedef int mt_fn_Status_set_elements_c(MT_Status *, MT_Datatype, MT_Count);
 typedef int mt_fn_Type_contiguous_c(MT_Count, MT_Datatype, MT_Datatype *);
 typedef int mt_fn_Type_create_darray_c(int, int, int, const MT_Count *, const int *, const int *, const int *, int, MT_Datatype, MT_Datatype *);
 typedef int mt_fn_Type_create_hindexed_c(MT_Count, const MT_Count *, const MT_Count *, MT_Datatype, MT_Datatype *);

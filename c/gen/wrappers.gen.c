@@ -11166,6 +11166,20 @@ int MT_NAME(MPI_Ssend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     return rc;
 }
 
+int MT_NAME(MPI_Status_set_elements_c)(MT_Status *a0, MT_Datatype a1, MT_Count a2)
+{
+    typedef int (*real_fn)(MT_Status *, MT_Datatype, MT_Count);
+    struct mt_call call;
+    if (mt_enter(&call, MPITRACE_CALL_Status_set_elements_c, MT_HERE) == MT_FORWARD) {
+        return ((real_fn)call.real)(a0, a1, a2);
+    }
+    mt_go(&call);
+    int rc = ((real_fn)call.real)(a0, a1, a2);
+    mt_stop(&call);
+    mt_leave(&call, rc != MT_SUCCESS);
+    return rc;
+}
+
 int MT_NAME(MPI_Type_contiguous_c)(MT_Count a0, MT_Datatype a1, MT_Datatype *a2)
 {
     typedef int (*real_fn)(MT_Count, MT_Datatype, MT_Datatype *);

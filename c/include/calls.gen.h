@@ -651,6 +651,7 @@ enum mt_call_id {
     MPITRACE_CALL_Sendrecv_replace_c = 1342,
     MPITRACE_CALL_Ssend_c = 1355,
     MPITRACE_CALL_Ssend_init_c = 1356,
+    MPITRACE_CALL_Status_set_elements_c = 1366,
     MPITRACE_CALL_Type_contiguous_c = 1427,
     MPITRACE_CALL_Type_create_darray_c = 1428,
     MPITRACE_CALL_Type_create_hindexed_c = 1432,
@@ -681,6 +682,6 @@ enum mt_call_id {
 
 /* one more than the largest id */
 #define MPITRACE_CALL_LIMIT (1529)
-#define MPITRACE_CALL_COUNT (671)
+#define MPITRACE_CALL_COUNT (672)
 
 #endif

@@ -475,6 +475,10 @@ struct mt_fabric_wireup {
     uint32_t size;
     enum mt_status (*exchange)(void *user, const void *mine, size_t bytes,
                                void *all);
+    /* The same where each rank brings something for each: mine and all have size
+     * pieces of so many bytes. NULL: all exchange everything, which takes memory
+     * for the square of the ranks. */
+    enum mt_status (*deal)(void *user, const void *mine, size_t bytes, void *all);
     void *user;
 };
 

@@ -464,16 +464,23 @@ const char *mt_module_tool(uintptr_t library)
 
 const char *mt_module_gpu(void)
 {
-    static const char *const drivers[] = {
-        "libcuda.so", "libcudart.so", "libamdhip64.so",
-        "libhsa-runtime64.so", "libze_intel_gpu.so"};
+    /* without its device a driver has no memory to hand out: Debian 13 links
+     * MPICH with ROCm, wherever it runs */
+    static const struct {
+        const char *driver, *device; /* NULL: not known */
+    } gpus[] = {{"libcuda.so", NULL},
+                {"libcudart.so", NULL},
+                {"libamdhip64.so", "/dev/kfd"},
+                {"libhsa-runtime64.so", "/dev/kfd"},
+                {"libze_intel_gpu.so", NULL}};
     const struct mt_module_list *list = mt_module_fresh();
     for (unsigned i = 0; list != NULL && i < list->count; i++) {
         const char *path = list->modules[i].path;
         const char *slash = strrchr(path, '/');
         const char *name = slash != NULL ? slash + 1 : path;
-        for (size_t k = 0; k < sizeof(drivers) / sizeof(drivers[0]); k++) {
-            if (strncmp(name, drivers[k], strlen(drivers[k])) == 0) {
+        for (size_t k = 0; k < sizeof(gpus) / sizeof(gpus[0]); k++) {
+            if (strncmp(name, gpus[k].driver, strlen(gpus[k].driver)) == 0 &&
+                (gpus[k].device == NULL || access(gpus[k].device, F_OK) == 0)) {
                 return path;
             }
         }

@@ -3,9 +3,15 @@
  * Handles are 64-bit numbers here; handles.c asks the MPI library on our
  * behalf. Look-ups are cached in the shards (probe/tally.h) and valid until an
  * epoch changes, so everything here is cold and under the cold lock. A
- * communicator's record outlives MPI_Comm_free: requests may still name it. */
+ * communicator's record outlives MPI_Comm_free: requests may still name it.
+ *
+ * A call is counted when the library has returned. With several threads another
+ * one may have freed by then what the call named, as MPI allows, and nobody may
+ * ask the library about it: handles that were freed are remembered until they are
+ * used again, and such a call counts under "other". */
 #include <string.h>
 
+#include "../probe/request.h"
 #include "state.h"
 
 enum {
@@ -20,9 +26,11 @@ enum {
     MT_MAP_BUDGET = 512 * 1024, /* bytes of rank maps of all communicators */
 };
 
+enum { MT_TYPE_UNUSED = -1, MT_TYPE_FREED = -2 }; /* sizes */
+
 struct mt_type_slot {
-    uint64_t handle; /* 0: never used, 1: deleted */
-    int64_t size;    /* -1: made, not used yet */
+    uint64_t handle; /* 0: never used */
+    int64_t size;
     uint32_t index;
     uint32_t created_by;
 };
@@ -34,8 +42,8 @@ struct mt_map {
 };
 
 struct mt_registry {
-    uint64_t comm_handles[MT_COMM_SLOTS];
-    struct mt_comm *comms[MT_COMM_SLOTS];
+    uint64_t comm_handles[MT_COMM_SLOTS]; /* 0: never used */
+    struct mt_comm *comms[MT_COMM_SLOTS]; /* NULL: it was freed */
     struct mt_type_slot types[MT_TYPE_SLOTS];
     uint32_t type_used;
     uint64_t id_base[MT_ID_SLOTS];
@@ -171,7 +179,7 @@ static uint32_t mt_comm_slot_new(uint64_t handle)
     }
     slot = (uint32_t)(mt_hash(handle) >> 54);
     for (uint32_t n = 0; n < MT_COMM_SLOTS; n++) {
-        if (mt_reg->comm_handles[slot] <= 1) {
+        if (mt_reg->comms[slot] == NULL) {
             return slot;
         }
         slot = (slot + 1) % MT_COMM_SLOTS;
@@ -209,6 +217,14 @@ static struct mt_comm *mt_comm_known(uint64_t handle)
     return slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle
                ? mt_reg->comms[slot]
                : NULL;
+}
+
+/* Freed, perhaps by another thread and while a call on it was under way. */
+static bool mt_comm_gone(uint64_t handle)
+{
+    uint32_t slot = mt_comm_slot(handle);
+    return mt_request_threads != 0 && slot < MT_COMM_SLOTS &&
+           mt_reg->comm_handles[slot] == handle && mt_reg->comms[slot] == NULL;
 }
 
 /* What communicators have in common that were made alike: processes, way of
@@ -269,6 +285,9 @@ struct mt_comm *mt_registry_comm(uint64_t handle)
 {
     mt_cold_lock();
     struct mt_comm *c = handle != 0 ? mt_comm_known(handle) : &mt_reg->other;
+    if (c == NULL && mt_comm_gone(handle)) {
+        c = &mt_reg->other;
+    }
     mt_cold_unlock();
     if (c != NULL) {
         return c;
@@ -307,13 +326,13 @@ void mt_registry_comm_name(uint64_t handle, const char *name)
 void mt_registry_comm_free(uint64_t handle)
 {
     mt_cold_lock();
-    uint32_t slot = mt_comm_slot(handle);
-    if (slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle) {
-        if (mt_reg->comms[slot]->index != 0) {
-            mt_reg->comm_rows[mt_reg->comms[slot]->index].freed = 1;
+    struct mt_comm *c = mt_comm_known(handle);
+    if (c != NULL) {
+        if (c->index != 0) {
+            mt_reg->comm_rows[c->index].freed = 1;
         }
-        mt_reg->comm_handles[slot] = 1;
-        mt_reg->freed[mt_reg->freed_count++ % MT_FREED] = mt_reg->comms[slot];
+        mt_reg->comms[mt_comm_slot(handle)] = NULL;
+        mt_reg->freed[mt_reg->freed_count++ % MT_FREED] = c;
         __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
     }
     mt_cold_unlock();
@@ -358,7 +377,7 @@ static struct mt_type_slot *mt_type_slot(uint64_t handle, bool make)
         if (t->handle == handle) {
             return t;
         }
-        if (t->handle == 1 && deleted == NULL) {
+        if (t->size == MT_TYPE_FREED && deleted == NULL) {
             deleted = t;
         }
         if (t->handle == 0) {
@@ -368,7 +387,8 @@ static struct mt_type_slot *mt_type_slot(uint64_t handle, bool make)
             }
             mt_reg->type_used += deleted == NULL;
             t = deleted != NULL ? deleted : t;
-            *t = (struct mt_type_slot){.handle = handle, .size = -1};
+            *t = (struct mt_type_slot){.handle = handle,
+                                       .size = MT_TYPE_UNUSED};
             return t;
         }
         slot = (slot + 1) % MT_TYPE_SLOTS;
@@ -409,9 +429,10 @@ void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p)
     struct mt_type_facts facts = {.size = 0};
     mt_cold_lock();
     struct mt_type_slot *t = mt_type_slot(handle, false);
-    if (t != NULL && t->size >= 0) {
-        found_p->size = t->size;
-        found_p->index = t->index;
+    bool gone = t != NULL && t->size == MT_TYPE_FREED && mt_request_threads != 0;
+    if (gone || (t != NULL && t->size >= 0)) {
+        found_p->size = gone ? 0 : t->size;
+        found_p->index = gone ? 0 : t->index;
         mt_cold_unlock();
         return;
     }
@@ -437,7 +458,7 @@ void mt_registry_type_made(uint64_t handle, uint32_t created_by)
     mt_cold_lock();
     struct mt_type_slot *t = mt_type_slot(handle, true);
     if (t != NULL) {
-        t->size = -1;
+        t->size = MT_TYPE_UNUSED;
         t->created_by = created_by;
     }
     mt_cold_unlock();
@@ -448,7 +469,8 @@ void mt_registry_type_free(uint64_t handle)
     mt_cold_lock();
     struct mt_type_slot *t = mt_type_slot(handle, false);
     if (t != NULL) {
-        t->handle = 1;
+        t->size = MT_TYPE_FREED;
+        t->created_by = 0;
         __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
     }
     mt_cold_unlock();

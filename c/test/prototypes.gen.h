@@ -1934,6 +1934,9 @@ int MPI_Ssend_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int des
 #if defined(HAVE_MPI_Ssend_init_c)
 int MPI_Ssend_init_c(const void* buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request* request);
 #endif
+#if defined(HAVE_MPI_Status_set_elements_c)
+int MPI_Status_set_elements_c(MPI_Status* status, MPI_Datatype datatype, MPI_Count count);
+#endif
 #if defined(HAVE_MPI_Type_contiguous_c)
 int MPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype* newtype);
 #endif

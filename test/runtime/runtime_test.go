@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 		count := counter(t, m)
 		other := made(t, m, "spy", "-fPIC", "-shared", "-ldl")
 		shortage := made(t, m, "shortage", "-fPIC", "-shared", "-ldl")
-		gpu := gpuDriver(t)
+		gpu := gpuDriver(t, "libcuda.so.1")
 		tool := at("tool." + m.Name)
 		if err := mpijob.Compile(m.CC, tool, "-fPIC", "-shared", "../programs/tool_c.c"); err != nil {
 			t.Fatal(err)
@@ -216,9 +216,9 @@ func TestRefused(t *testing.T) {
 }
 
 // gpuDriver is a library that passes for the driver of a GPU.
-func gpuDriver(t *testing.T) string {
+func gpuDriver(t *testing.T, name string) string {
 	t.Helper()
-	path := at("libcuda.so.1")
+	path := at(name)
 	if err := mpijob.Compile("cc", path, "-fPIC", "-shared", "testdata/gpu.c"); err != nil {
 		t.Fatal(err)
 	}
@@ -228,9 +228,22 @@ func gpuDriver(t *testing.T) string {
 // TestGPU: the user says that no message lies in the memory of a GPU.
 func TestGPU(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
-		got := job{m: m, options: []string{"--act=gpu=ignore"}, preload: []string{gpuDriver(t)}, program: []string{made(t, m, "state")}}.run(t)
+		got := job{m: m, options: []string{"--act=gpu=ignore"}, preload: []string{gpuDriver(t, "libcuda.so.1")}, program: []string{made(t, m, "state")}}.run(t)
 		if got.status != 0 || len(got.act) != 1 || !got.act[0].Act {
 			t.Errorf("status %d, verdicts %+v\n%s", got.status, got.act, got.err)
+		}
+	})
+}
+
+// TestNoGPU: a driver that the MPI library brings along, on a machine without its
+// device, is no reason not to act.
+func TestNoGPU(t *testing.T) {
+	_, err := os.Stat("/dev/kfd")
+	device := err == nil
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		got := job{m: m, options: []string{"--act"}, preload: []string{gpuDriver(t, "libhsa-runtime64.so.1")}, program: []string{made(t, m, "state")}}.run(t)
+		if got.status != 0 || len(got.act) != 1 || got.act[0].Act == device {
+			t.Errorf("/dev/kfd: %v, status %d, verdicts %+v\n%s", device, got.status, got.act, got.err)
 		}
 	})
 }

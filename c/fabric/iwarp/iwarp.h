@@ -176,7 +176,7 @@ struct mt_iwarp_guest {
     int fd;
     bool parked;     /* for a queue pair that is not connected yet */
     uint32_t number; /* of it */
-    uint64_t deadline_ns;
+    uint32_t waited_ms; /* as far as somebody looked */
     uint32_t got;
     uint8_t request[MT_MPA_START + 64];
     struct mt_iwarp_guest *next;
@@ -206,8 +206,8 @@ struct mt_iwarp_qp {
     /* RC */
     uint32_t wakes_at; /* bytes that make the socket readable: SO_RCVLOWAT */
     struct mt_iwarp_address remote;
-    uint64_t deadline_ns; /* of connecting */
-    uint32_t stalled_ms;  /* nothing acknowledged, as far as somebody looked */
+    uint32_t stalled_ms; /* not connected, or nothing acknowledged, as far as
+                          * somebody looked */
     bool no_crc; /* both sides want none: it is sent as 0 and not looked at */
     struct mt_iwarp_out *out;
     struct mt_iwarp_in in;

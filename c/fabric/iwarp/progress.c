@@ -226,15 +226,20 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
         if (qp->out == NULL || qp->link == MT_LINK_NONE) {
             continue;
         }
+        if (qp->link != MT_LINK_OPEN) { /* a tick at a time, too: all may be
+                                         * waiting elsewhere for the last one */
+            qp->stalled_ms += MT_SOFT_TICK_MS;
+        }
         if (qp->link == MT_LINK_OPEN ? mt_iwarp_stream_silent(qp)
-                                     : now > qp->deadline_ns) {
+                                     : qp->stalled_ms > qp->timeout_ms) {
             mt_iwarp_fail_oldest(qp, MT_EPEER);
         }
     }
     struct mt_iwarp_guest *guest = context->guests;
     while (guest != NULL) {
         struct mt_iwarp_guest *next = guest->next;
-        if (now > guest->deadline_ns) {
+        guest->waited_ms += MT_SOFT_TICK_MS;
+        if (guest->waited_ms > MT_IWARP_TIMEOUT_MS) {
             context->refused++;
             mt_iwarp_guest_drop(context, guest);
         }

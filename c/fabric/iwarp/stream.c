@@ -255,8 +255,7 @@ enum mt_status mt_iwarp_stream_connect(struct mt_iwarp_qp *qp,
     }
     qp->remote = *remote;
     qp->no_crc = context->no_crc;
-    qp->deadline_ns =
-        mt_soft_now() + (uint64_t)qp->timeout_ms * UINT64_C(1000000);
+    qp->stalled_ms = 0;
     if (order < 0) {
         return mt_stream_call(qp);
     }
@@ -359,8 +358,6 @@ void mt_iwarp_accept(struct mt_iwarp_context *context)
         }
         guest->watch.kind = MT_WATCH_GUEST;
         guest->fd = fd;
-        guest->deadline_ns =
-            mt_soft_now() + MT_IWARP_TIMEOUT_MS * UINT64_C(1000000);
         guest->next = context->guests;
         context->guests = guest;
         context->guest_count++;
@@ -599,15 +596,27 @@ void mt_iwarp_linger(struct mt_iwarp_context *context, bool over)
     }
 }
 
-/* Time counts only while somebody looks, a tick at a time: one who comes back
- * after a long computation finds old acknowledgements, which mean nothing. */
-bool mt_iwarp_stream_silent(struct mt_iwarp_qp *qp)
+/* Whether the peer's kernel owes an answer that has not come for too long. One
+ * whose process does not read, for it was stopped, lets nothing be sent, and is
+ * asked now and then, each time after twice as long, whether that is still so: it
+ * owes nothing as long as it answers. */
+static bool mt_stream_owed(const struct mt_iwarp_qp *qp)
 {
     struct tcp_info info = {0};
     socklen_t bytes = sizeof(info);
     if (getsockopt(qp->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
-        (info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0) ||
         info.tcpi_last_ack_recv < qp->timeout_ms) {
+        return false;
+    }
+    return info.tcpi_unacked > 0 ||
+           (info.tcpi_notsent_bytes > 0 && info.tcpi_probes > 1);
+}
+
+/* Time counts only while somebody looks, a tick at a time: one who comes back
+ * after a long computation finds old acknowledgements, which mean nothing. */
+bool mt_iwarp_stream_silent(struct mt_iwarp_qp *qp)
+{
+    if (!mt_stream_owed(qp)) {
         qp->stalled_ms = 0;
         return false;
     }

@@ -75,7 +75,7 @@ static enum mt_status mt_message_post(struct mt_credits *c, uint32_t count,
 {
     struct mt_credits_header header = {.credits = c->owed, .count = count};
     uint32_t payload = count == MT_ONLY_CREDITS ? 0 : count;
-    char *at = mt_slot(c, c->sends, c->send_tail % c->o.peer_window);
+    char *at = mt_slot(c, c->sends, c->send_slot);
     memcpy(at, &header, sizeof(header));
     struct mt_fabric_piece pieces[2] = {
         {.address = at,
@@ -94,6 +94,7 @@ static enum mt_status mt_message_post(struct mt_credits *c, uint32_t count,
     enum mt_status status = mt_fabric_post_send(c->o.qp, &work);
     if (status == MT_OK) {
         c->send_tail++;
+        c->send_slot = c->send_slot + 1 < c->o.peer_window ? c->send_slot + 1 : 0;
         c->available--;
         c->owed = 0;
     }
@@ -110,7 +111,7 @@ enum mt_status mt_credits_reserve(const struct mt_credits *c, void **place_p)
     if (c->available <= 1 || !mt_has_slot(c)) {
         return MT_EAGAIN;
     }
-    *place_p = mt_slot(c, c->sends, c->send_tail % c->o.peer_window) +
+    *place_p = mt_slot(c, c->sends, c->send_slot) +
                sizeof(struct mt_credits_header);
     return MT_OK;
 }

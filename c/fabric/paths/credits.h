@@ -30,7 +30,8 @@ struct mt_credits {
     uint32_t available; /* receives at the peer that no message was sent to */
     uint32_t owed; /* receives posted here that the peer does not know of */
     uint32_t slot_bytes;
-    uint32_t send_head, send_tail; /* slots of sends: in use are head..tail */
+    uint32_t send_head, send_tail; /* sends that have completed, were posted */
+    uint32_t send_slot;            /* that the next one takes */
     struct mt_fabric_mr *receives, *sends;
 };
 

@@ -118,22 +118,28 @@ static enum mt_status mt_mesh_make(struct mt_mesh *mesh,
     return status;
 }
 
-/* Addresses of this rank: for each peer and rail its RC one, then its UD ones.
- */
+/* What a rank has for each peer: of each rail the RC address for it, then the UD
+ * one. */
+static size_t mt_mesh_piece(const struct mt_mesh *mesh)
+{
+    return (size_t)2 * mesh->rails->count;
+}
+
 static enum mt_status mt_mesh_addresses(const struct mt_mesh *mesh,
                                         struct mt_fabric_address *mine)
 {
     uint32_t rails = mesh->rails->count;
-    size_t rc = (size_t)mesh->size * rails;
     enum mt_status status = MT_OK;
-    for (size_t i = 0; i < rc && status == MT_OK; i++) {
-        if (mesh->rc[i] != NULL) {
-            status = mt_fabric_qp_address(mesh->rc[i], &mine[i]);
-        }
-    }
-    for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
-        if (mesh->ud[r] != NULL) {
-            status = mt_fabric_qp_address(mesh->ud[r], &mine[rc + r]);
+    for (uint32_t p = 0; p < mesh->size && status == MT_OK; p++) {
+        struct mt_fabric_address *piece = &mine[p * mt_mesh_piece(mesh)];
+        for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
+            struct mt_fabric_qp *rc = mesh->rc[(size_t)p * rails + r];
+            if (rc != NULL) {
+                status = mt_fabric_qp_address(rc, &piece[r]);
+            }
+            if (mesh->ud[r] != NULL && status == MT_OK) {
+                status = mt_fabric_qp_address(mesh->ud[r], &piece[rails + r]);
+            }
         }
     }
     return status;
@@ -144,23 +150,21 @@ static enum mt_status mt_mesh_connect(struct mt_mesh *mesh,
                                       const struct mt_fabric_address *all)
 {
     uint32_t rails = mesh->rails->count;
-    size_t each = ((size_t)mesh->size + 1) * rails;
     enum mt_status status = MT_OK;
     for (uint32_t r = 0; r < rails && status == MT_OK; r++) {
         if (mesh->ud[r] != NULL) {
             status = mt_fabric_qp_connect(mesh->ud[r], NULL);
         }
         for (uint32_t p = 0; p < mesh->size && status == MT_OK; p++) {
-            const struct mt_fabric_address *theirs = &all[p * each];
+            const struct mt_fabric_address *theirs =
+                &all[p * mt_mesh_piece(mesh)];
             size_t at = (size_t)p * rails + r;
             if (mesh->rc[at] != NULL) {
-                status = mt_fabric_qp_connect(
-                    mesh->rc[at], &theirs[(size_t)mesh->rank * rails + r]);
+                status = mt_fabric_qp_connect(mesh->rc[at], &theirs[r]);
             }
             if (mesh->ud[r] != NULL && status == MT_OK) {
-                status = mt_fabric_ah_create(
-                    mesh->rails->rails[r].pd,
-                    &theirs[(size_t)mesh->size * rails + r], &mesh->ah[at]);
+                status = mt_fabric_ah_create(mesh->rails->rails[r].pd,
+                                             &theirs[rails + r], &mesh->ah[at]);
             }
             if (status != MT_OK) {
                 mt_path_say(o->say, o->say_user,
@@ -172,14 +176,28 @@ static enum mt_status mt_mesh_connect(struct mt_mesh *mesh,
     return status;
 }
 
+/* Where the wire-up knows only how to tell everybody everything. */
+static enum mt_status mt_deal_all(const struct mt_fabric_wireup *w,
+                                  const char *mine, size_t bytes, char *all)
+{
+    char *every = calloc((size_t)w->size * w->size, bytes);
+    enum mt_status status =
+        w->exchange(w->user, mine, w->size * bytes, every);
+    for (size_t p = 0; p < w->size && status == MT_OK; p++) {
+        memcpy(all + p * bytes, every + (p * w->size + w->rank) * bytes, bytes);
+    }
+    free(every);
+    return status;
+}
+
 /* With what this rank could make (status), so that all can judge. */
 static enum mt_status mt_mesh_join(struct mt_mesh *mesh,
                                    const struct mt_fabric_wireup *wireup,
                                    const struct mt_mesh_options *o,
                                    enum mt_status status)
 {
-    size_t each = ((size_t)mesh->size + 1) * mesh->rails->count;
-    struct mt_fabric_address *mine = calloc(each, sizeof(*mine));
+    size_t each = mt_mesh_piece(mesh);
+    struct mt_fabric_address *mine = calloc(each * mesh->size, sizeof(*mine));
     struct mt_fabric_address *all = calloc(each * mesh->size, sizeof(*all));
     if (status == MT_OK && (mine == NULL || all == NULL)) {
         status = MT_ENOMEM;
@@ -189,8 +207,11 @@ static enum mt_status mt_mesh_join(struct mt_mesh *mesh,
     }
     status = mt_meet(mesh, wireup, o, status);
     if (status == MT_OK) {
-        status =
-            wireup->exchange(wireup->user, mine, each * sizeof(*mine), all);
+        size_t bytes = each * sizeof(*mine);
+        status = wireup->deal != NULL
+                     ? wireup->deal(wireup->user, mine, bytes, all)
+                     : mt_deal_all(wireup, (const char *)mine, bytes,
+                                   (char *)all);
     }
     if (status == MT_OK) {
         status = mt_mesh_connect(mesh, o, all);

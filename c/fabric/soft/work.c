@@ -272,6 +272,10 @@ enum mt_status mt_soft_qp_start(struct mt_soft_context *context,
     }
     mt_soft_unlock(context);
     if (number == context->qp_limit) {
+        mt_fabric_say(&context->base.options,
+                      "%s: all of its %u queue pairs are taken: reach the peers "
+                      "by datagrams (transport=ud-first)",
+                      context->base.device.name, context->qp_limit);
         mt_soft_qp_stop(context, qp);
         return MT_ENOMEM;
     }
