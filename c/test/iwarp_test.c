@@ -7,6 +7,7 @@
 #endif
 
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -433,6 +434,59 @@ static void test_nobody(void)
     }
 }
 
+/* A peer whose process is stopped closes its window, and its kernel is asked at ever
+ * longer intervals, which become longer than the limit. That is no silence. */
+static void test_stopped(void)
+{
+    enum { WORKS = 16, LIMIT = 600, STOPPED_MS = 7000 };
+    struct host a, b;
+    int done = 0;
+    join(&a, &b);
+    inner(&a)->timeout_ms = LIMIT;
+    for (int i = 0; i < WORKS; i++) {
+        post(&a, MT_FABRIC_WRITE, ROOM, (uint64_t)(uintptr_t)b.mr->address,
+             b.mr->rkey, NULL);
+    }
+    uint32_t most = 0;
+    struct mt_fabric_completion c;
+    for (uint64_t end = now_ms() + STOPPED_MS; now_ms() < end;) {
+        struct tcp_info info = {0};
+        socklen_t bytes = sizeof(info);
+        done += mt_fabric_poll(a.sends, &c, 1) == 1;
+        CHECK(getsockopt(inner(&a)->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) ==
+              0);
+        most = info.tcpi_last_ack_recv > most ? info.tcpi_last_ack_recv : most;
+    }
+    CHECK(most > 2 * LIMIT); /* else the test shows nothing */
+    CHECK_EQ(mt_fabric_qp_state(a.qp), MT_FABRIC_QP_RTS);
+    for (; done < WORKS; done++) {
+        CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
+    }
+    host_close(&a);
+    host_close(&b);
+}
+
+/* All have called, and wait for the last one, longer than a connection may take. */
+static void test_late(void)
+{
+    struct host a, b;
+    struct mt_fabric_address x, y;
+    host_open(&a);
+    host_open(&b);
+    host_qp(&a, MT_FABRIC_RC, 600);
+    host_qp(&b, MT_FABRIC_RC, 600);
+    CHECK_EQ(mt_fabric_qp_address(a.qp, &x), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(b.qp, &y), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(a.qp, &y), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(b.qp, &x), MT_OK);
+    usleep(1200000);
+    post(&a, MT_FABRIC_WRITE, 8, (uint64_t)(uintptr_t)b.mr->address, b.mr->rkey,
+         NULL);
+    CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
 /* What the key does not cover may not be sent from, nor received into. */
 static void test_local_keys(void)
 {
@@ -464,5 +518,7 @@ int main(void)
     test_wakes();
     test_strangers();
     test_nobody();
+    test_stopped();
+    test_late();
     return check_failures != 0;
 }
