@@ -35,6 +35,7 @@ struct mt_act {
     bool threads; /* on any rank */
     uint32_t local_ranks; /* of the job, on this machine */
     bool crowded; /* more ranks on this machine than processors */
+    bool clears_errors; /* the library, of null requests among others */
     int32_t tag_limit;
     MT_Comm world, self;  /* private duplicates */
     MT_Request never;     /* a receive on world that nothing matches */

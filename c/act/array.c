@@ -132,8 +132,8 @@ static void error_at(MT_Status *statuses, int i, int error)
 static void status_empty(MT_Status *status)
 {
     mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, 0);
-    if (MT_ABI_OPENMPI) {
-        status->error = MT_SUCCESS; /* MPICH leaves it as it was */
+    if (mt_act.clears_errors) {
+        status->error = MT_SUCCESS;
     }
 }
 

@@ -260,6 +260,17 @@ static bool duplicate(MT_Comm original, MT_Comm *made)
     return rc == MT_SUCCESS;
 }
 
+/* Whether the library says of a null request among several that it had no error, or
+ * leaves the place as it was: Open MPI says so, MPICH since 4.1. */
+static bool clears_errors(void)
+{
+    MT_Request none = MT_REQUEST_NULL;
+    MT_Status status;
+    status.error = MT_ERR_OTHER;
+    return MT_PMPI(Waitall)(1, &none, &status) == MT_SUCCESS &&
+           status.error == MT_SUCCESS;
+}
+
 /* Private communicators, whose errors are ours to see, and the receive by which
  * the library is driven. */
 static bool open_private(void)
@@ -273,6 +284,7 @@ static bool open_private(void)
     MT_PMPI(Comm_set_errhandler)(mt_act.self, MT_ERRORS_RETURN);
     MT_PMPI(Comm_get_attr)(MT_COMM_WORLD, MT_TAG_UB, &limit, &found);
     mt_act.tag_limit = found != 0 ? *limit : 32767;
+    mt_act.clears_errors = clears_errors();
     return MT_PMPI(Irecv)(NULL, 0, MT_BYTE, (int)mt_act.host->world_rank, 1,
                           mt_act.world, &mt_act.never) == MT_SUCCESS;
 }

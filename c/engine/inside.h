@@ -247,6 +247,7 @@ struct mt_engine {
     uint64_t opened_ns;
     uint32_t unchecked; /* messages since the last with a checksum */
     uint64_t max_work; /* bytes of a READ or WRITE */
+    bool offloads; /* somebody else than this process carries them out */
     uint32_t message_bytes; /* longest one, with headers */
     /* of the device */
     struct mt_fabric_context *device;

@@ -325,7 +325,7 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
             return true;
         }
         /* the next part with the next round, where it keeps others waiting */
-        return peer->engine->rails.rails[0].caps->offloads;
+        return peer->engine->offloads;
     }
     mt_leave_remove(r);
     bool fragments = r->state == MT_REQUEST_FRAGMENTS;

@@ -663,7 +663,8 @@ static void run_refusal(void *argument)
 {
     struct mt_engine_options o = *(struct mt_engine_options *)argument;
     struct mt_engine *engine;
-    o.wireup = (struct mt_fabric_wireup){fix.rank, fix.size, fix_exchange, NULL};
+    o.wireup = (struct mt_fabric_wireup){
+        .rank = fix.rank, .size = fix.size, .exchange = fix_exchange};
     o.terms.eager_limit += fix.rank == 1;
     EQ(mt_engine_open(&o, &engine), MT_EINVAL);
     o.terms.eager_limit = EAGER;

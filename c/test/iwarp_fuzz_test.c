@@ -334,8 +334,7 @@ static void invite(int fd)
     struct mt_iwarp_context *c = (struct mt_iwarp_context *)context;
     struct mt_iwarp_guest *guest = calloc(1, sizeof(*guest));
     *guest = (struct mt_iwarp_guest){.watch = {MT_WATCH_GUEST},
-                                     .fd = fd,
-                                     .deadline_ns = UINT64_MAX};
+                                     .fd = fd};
     c->guests = guest;
     c->guest_count++;
     CHECK_EQ(mt_iwarp_watch(c, fd, &guest->watch), MT_OK);
@@ -402,7 +401,7 @@ static bool feed_reply(const uint8_t *data, size_t size)
     asked->fd = s[0];
     asked->link = MT_LINK_ASKED; /* as if it had connected, and asked */
     c->connecting++;
-    asked->deadline_ns = UINT64_MAX;
+    asked->stalled_ms = 0;
     asked->remote.number = PEER;
     memcpy(asked->remote.key, peer_key, MT_IWARP_KEY);
     asked->soft.base.state = MT_FABRIC_QP_RTS;

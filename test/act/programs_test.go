@@ -104,7 +104,9 @@ var programs = []program{
 	}},
 	{source: "progress.c", args: []string{"native"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}, policies: ways},
-	{source: "progress.c", args: []string{"end"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"end"}, ranks: []int{2}, policies: ways, native: map[string]string{
+		"mpich": "MPICH 4.2 fails in MPI_Finalize for a message that nobody received",
+	}},
 	{source: "long.c", ranks: []int{2}, memory: 5000, native: map[string]string{
 		"openmpi": "Open MPI 4.1 writes behind the room of a receive that such a message does not fit into",
 	}, policies: []string{"auto"}, more: []string{"rndv=write", "device=iwarp:lo", fragments}, counted: map[string]string{

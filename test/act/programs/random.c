@@ -10,6 +10,13 @@
 
 typedef uint64_t u64;
 
+/* MPICH 4.2 makes a persistent request inactive by looking at it. */
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40200000
+#define PEEKS 0
+#else
+#define PEEKS 1
+#endif
+
 enum {
     PHASE = 60,      /* steps between two meetings of all */
     PENDING = 256,   /* at most; a step adds no more than STORM * ranks */
@@ -294,7 +301,9 @@ static void end_each(int tests)
     for (int i = pending_count - 1; i >= 0; i--) {
         int done = 0;
         while (tests && !done) {
-            MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
+            if (PEEKS || !pendings[i].persistent) {
+                MPI_Request_get_status(requests[i], &done, MPI_STATUS_IGNORE);
+            }
             MPI_Test(&requests[i], &done, &status);
         }
         if (!tests) {
