@@ -90,8 +90,10 @@ static void connect_both(const char *device, int fd)
         .patterns = device,
         .cq_depth = 64,
         .fabric = {.engine_cpu = -1, .threads = true, .say = say}};
-    struct mt_fabric_wireup wireup = {end.rank, 2, mt_socket_exchange,
-                                      &end.socket};
+    struct mt_fabric_wireup wireup = {.rank = end.rank,
+                                      .size = 2,
+                                      .exchange = mt_socket_exchange,
+                                      .user = &end.socket};
     struct mt_mesh_options mesh = {
         .rc = {.send_depth = 8, .receive_depth = 1, .pieces = 1, .reads = 1},
         .say = say};

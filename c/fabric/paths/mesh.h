@@ -16,7 +16,7 @@
 
 /* Of what ranks tell each other, the formats of the helpers of this folder
  * included. */
-enum { MT_MESH_VERSION = 1 };
+enum { MT_MESH_VERSION = 2 };
 
 struct mt_mesh_options {
     /* Transport, queues and port are set for each rail. send_depth 0: no RC. */

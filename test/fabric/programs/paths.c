@@ -302,12 +302,14 @@ static void mesh_refuses_versions(struct side *s)
     struct mt_rails rails;
     struct mt_mesh mesh;
     struct mt_mesh_options o = mesh_options();
-    struct mt_fabric_wireup old = {(uint32_t)s->rank, 2, wire_old, s};
+    struct mt_fabric_wireup old = {
+        .rank = (uint32_t)s->rank, .size = 2, .exchange = wire_old, .user = s};
     open_rails(s, &rails, 1);
     EQ(mt_mesh_create(&rails, &old, &o, &mesh), MT_EVERSION);
-    CHECK(strstr(said, "77") != NULL && strstr(said, "version 1") != NULL);
+    CHECK(strstr(said, "77") != NULL && strstr(said, "version 2") != NULL);
     /* another number of rails, and a rank that cannot make its part */
-    struct mt_fabric_wireup wireup = {(uint32_t)s->rank, 2, wire, s};
+    struct mt_fabric_wireup wireup = {
+        .rank = (uint32_t)s->rank, .size = 2, .exchange = wire, .user = s};
     if (s->rank == 0) {
         o.rc.pieces = 1 << 20;
     }
@@ -324,7 +326,8 @@ static void mesh_of_datagrams(struct side *s)
     struct mt_rails rails;
     struct mt_mesh mesh;
     struct mt_mesh_options o = mesh_options();
-    struct mt_fabric_wireup wireup = {(uint32_t)s->rank, 2, wire, s};
+    struct mt_fabric_wireup wireup = {
+        .rank = (uint32_t)s->rank, .size = 2, .exchange = wire, .user = s};
     o.ud = o.rc;
     open_rails(s, &rails, 1);
     if ((rails.rails[0].caps->transports & MT_FABRIC_UD) == 0) {
@@ -348,7 +351,8 @@ static void striped(struct side *s)
     struct mt_rails rails;
     struct mt_mesh mesh;
     struct mt_mesh_options o = mesh_options();
-    struct mt_fabric_wireup wireup = {(uint32_t)s->rank, 2, wire, s};
+    struct mt_fabric_wireup wireup = {
+        .rank = (uint32_t)s->rank, .size = 2, .exchange = wire, .user = s};
     struct mt_stripe stripe = {.rails = RAILS,
                                .threshold = MT_STRIPE_THRESHOLD};
     struct mt_stripe_target target = {.rails = RAILS,
