@@ -96,6 +96,7 @@ MT_INLINE void mt_act_unlock(void)
 struct mt_act_buffer {
     uint64_t room, used; /* bytes; under mt_act.lock */
     bool attached;
+    bool flushes; /* the application relies on a flush that does not wait */
 };
 
 struct mt_act_comm {

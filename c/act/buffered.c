@@ -60,6 +60,42 @@ bool mt_act_buffered_uses(const struct mt_act_comm *comm)
     return uses;
 }
 
+/* The newest of them is likely to be the last to go: while it has not, it is not
+ * worth looking at the others. */
+static bool newest_done(const struct mt_act_buffer *buffer)
+{
+    mt_act_lock();
+    const struct mt_act_bsend *newest = mt_bsends;
+    while (newest != NULL && newest->buffer != buffer) {
+        newest = newest->next;
+    }
+    bool done = newest == NULL || mt_engine_done(&newest->operation.engine);
+    mt_act_unlock();
+    return done;
+}
+
+static bool empty(const struct mt_act_buffer *buffer)
+{
+    mt_act_buffered_sweep();
+    mt_act_lock();
+    bool none = buffer->used == 0;
+    mt_act_unlock();
+    return none;
+}
+
+/* A buffer may be detached when its messages have left it. */
+static void drain(struct mt_act_buffer *buffer)
+{
+    struct mt_act_wait wait = {0};
+    while (!empty(buffer)) {
+        do {
+            mt_act_turn(&wait);
+        } while (!newest_done(buffer));
+    }
+    mt_act_waited(&wait);
+    buffer->flushes = false;
+}
+
 /* Takes room in a buffer. */
 static bool reserve(struct mt_act_buffer *buffer, uint64_t bytes)
 {
@@ -88,6 +124,9 @@ static bool reserve_now(struct mt_act_buffer *buffer, uint64_t bytes)
     }
     mt_engine_progress(mt_act.engine);
     mt_act_buffered_sweep();
+    if (buffer->flushes && bytes <= buffer->room) {
+        drain(buffer);
+    }
     return reserve(buffer, bytes);
 }
 
@@ -159,41 +198,6 @@ static void detached(struct mt_act_buffer *buffer)
     mt_act_unlock();
 }
 
-/* The newest of them is likely to be the last to go: while it has not, it is not
- * worth looking at the others. */
-static bool newest_done(const struct mt_act_buffer *buffer)
-{
-    mt_act_lock();
-    const struct mt_act_bsend *newest = mt_bsends;
-    while (newest != NULL && newest->buffer != buffer) {
-        newest = newest->next;
-    }
-    bool done = newest == NULL || mt_engine_done(&newest->operation.engine);
-    mt_act_unlock();
-    return done;
-}
-
-static bool empty(const struct mt_act_buffer *buffer)
-{
-    mt_act_buffered_sweep();
-    mt_act_lock();
-    bool none = buffer->used == 0;
-    mt_act_unlock();
-    return none;
-}
-
-/* A buffer may be detached when its messages have left it. */
-static void drain(const struct mt_act_buffer *buffer)
-{
-    struct mt_act_wait wait = {0};
-    while (!empty(buffer)) {
-        do {
-            mt_act_turn(&wait);
-        } while (!newest_done(buffer));
-    }
-    mt_act_waited(&wait);
-}
-
 /* NULL: the communicator is the library's. */
 static struct mt_act_buffer *buffer_of(MT_Comm handle)
 {
@@ -246,8 +250,24 @@ static struct mt_act_buffer *buffer_of(MT_Comm handle)
 MT_BUFFERS(, int, MT_PMPI)
 MT_BUFFERS(_c, MT_Count, MT_PMPI_c)
 
-/* Their forms that do not wait are left to the library: messages of ours are not in
- * the buffer. */
+/* The library's request is done at once, messages of ours are not in its buffer. So
+ * whoever finds no room afterwards, although the application has waited for it, waits
+ * then. */
+static int Buffer_iflush(MT_Request *request)
+{
+    mt_process_buffer.flushes = true;
+    return MT_PMPI(Buffer_iflush)(request);
+}
+
+static int Comm_iflush_buffer(MT_Comm comm, MT_Request *request)
+{
+    struct mt_act_buffer *buffer = buffer_of(comm);
+    if (buffer != NULL) {
+        buffer->flushes = true;
+    }
+    return MT_PMPI(Comm_iflush_buffer)(comm, request);
+}
+
 static int Buffer_flush(void)
 {
     drain(&mt_process_buffer);
@@ -268,7 +288,9 @@ void mt_act_buffered_functions(struct mt_act_functions *functions)
     MT_ACT_TAKE_BOTH(functions, Buffer_attach);
     MT_ACT_TAKE_BOTH(functions, Buffer_detach);
     MT_ACT_TAKE(functions, Buffer_flush);
+    MT_ACT_TAKE(functions, Buffer_iflush);
     MT_ACT_TAKE_BOTH(functions, Comm_attach_buffer);
     MT_ACT_TAKE_BOTH(functions, Comm_detach_buffer);
     MT_ACT_TAKE(functions, Comm_flush_buffer);
+    MT_ACT_TAKE(functions, Comm_iflush_buffer);
 }

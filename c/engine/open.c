@@ -174,8 +174,7 @@ static enum mt_status mt_device_open(struct mt_engine *engine)
     engine->writes = (rail->caps->rc_operations & MT_FABRIC_WRITE) != 0;
     engine->ring_bytes = mt_ring_size(engine);
     /* who carries a work request out itself does it under the engine's lock */
-    engine->offloads = rail->caps->offloads;
-    uint64_t most = engine->offloads ? MT_WORK : MT_WORK_INLINE;
+    uint64_t most = rail->caps->offloads ? MT_WORK : MT_WORK_INLINE;
     engine->max_work =
         rail->caps->max_message < most ? rail->caps->max_message : most;
     status = mt_fabric_pd_create(engine->device, &rail->pd);

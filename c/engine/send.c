@@ -322,10 +322,8 @@ static bool mt_leave_one(struct mt_engine_peer *peer)
         if (r->transfer->moved == r->transfer->bytes) {
             r->state = r->transfer->offered ? MT_REQUEST_FILLED
                                             : MT_REQUEST_FIN;
-            return true;
         }
-        /* the next part with the next round, where it keeps others waiting */
-        return peer->engine->offloads;
+        return true;
     }
     mt_leave_remove(r);
     bool fragments = r->state == MT_REQUEST_FRAGMENTS;

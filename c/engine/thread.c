@@ -140,7 +140,8 @@ static void mt_thread_drain(struct mt_engine *engine)
 {
     for (uint32_t n = 1; mt_engine_round(engine); n++) {
         engine->counts.thread_rounds++;
-        if (n % MT_DRAIN_ROUNDS == 0) {
+        if (n % MT_DRAIN_ROUNDS == 0 || engine->moved_much) {
+            engine->moved_much = false;
             mt_engine_unlock(engine);
             sched_yield();
             mt_engine_lock(engine);

@@ -5,13 +5,13 @@
  * epoch changes, so everything here is cold and under the cold lock. A
  * communicator's record outlives MPI_Comm_free: requests may still name it.
  *
- * A call is counted when the library has returned. With several threads another
- * one may have freed by then what the call named, as MPI allows, and nobody may
- * ask the library about it: handles that were freed are remembered until they are
- * used again, and such a call counts under "other". */
+ * A call is counted when the library has returned. Another thread may have freed
+ * by then what the call named, as MPI allows, and nobody may ask the library about
+ * it: when a handle was freed is remembered until it is used again, and a call that
+ * began before that counts under "other". */
 #include <string.h>
 
-#include "../probe/request.h"
+#include "../probe/clock.h"
 #include "state.h"
 
 enum {
@@ -33,6 +33,7 @@ struct mt_type_slot {
     int64_t size;
     uint32_t index;
     uint32_t created_by;
+    uint64_t freed_at; /* ticks */
 };
 
 struct mt_map {
@@ -43,7 +44,8 @@ struct mt_map {
 
 struct mt_registry {
     uint64_t comm_handles[MT_COMM_SLOTS]; /* 0: never used */
-    struct mt_comm *comms[MT_COMM_SLOTS]; /* NULL: it was freed */
+    struct mt_comm *comms[MT_COMM_SLOTS]; /* NULL: it was freed, .. */
+    uint64_t comm_freed_at[MT_COMM_SLOTS]; /* .. when, ticks */
     struct mt_type_slot types[MT_TYPE_SLOTS];
     uint32_t type_used;
     uint64_t id_base[MT_ID_SLOTS];
@@ -219,12 +221,25 @@ static struct mt_comm *mt_comm_known(uint64_t handle)
                : NULL;
 }
 
-/* Freed, perhaps by another thread and while a call on it was under way. */
+/* Whether the call that is being counted began before that. */
+static bool mt_freed_since(uint64_t freed_at)
+{
+    const struct mt_shard *shard = mt_tls.shard;
+    return shard != NULL && shard->thread->enter_ticks <= freed_at;
+}
+
+/* Freed by another thread, while a call on it was under way. The answer is not to
+ * be kept. */
 static bool mt_comm_gone(uint64_t handle)
 {
     uint32_t slot = mt_comm_slot(handle);
-    return mt_request_threads != 0 && slot < MT_COMM_SLOTS &&
-           mt_reg->comm_handles[slot] == handle && mt_reg->comms[slot] == NULL;
+    bool gone = slot < MT_COMM_SLOTS && mt_reg->comm_handles[slot] == handle &&
+                mt_reg->comms[slot] == NULL &&
+                mt_freed_since(mt_reg->comm_freed_at[slot]);
+    if (gone) {
+        __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
+    }
+    return gone;
 }
 
 /* What communicators have in common that were made alike: processes, way of
@@ -331,7 +346,9 @@ void mt_registry_comm_free(uint64_t handle)
         if (c->index != 0) {
             mt_reg->comm_rows[c->index].freed = 1;
         }
-        mt_reg->comms[mt_comm_slot(handle)] = NULL;
+        uint32_t slot = mt_comm_slot(handle);
+        mt_reg->comms[slot] = NULL;
+        mt_reg->comm_freed_at[slot] = mt_clock_now();
         mt_reg->freed[mt_reg->freed_count++ % MT_FREED] = c;
         __atomic_add_fetch(&mt_comm_epoch, 1, __ATOMIC_RELEASE);
     }
@@ -429,7 +446,11 @@ void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p)
     struct mt_type_facts facts = {.size = 0};
     mt_cold_lock();
     struct mt_type_slot *t = mt_type_slot(handle, false);
-    bool gone = t != NULL && t->size == MT_TYPE_FREED && mt_request_threads != 0;
+    bool gone = t != NULL && t->size == MT_TYPE_FREED &&
+                mt_freed_since(t->freed_at);
+    if (gone) { /* this answer is not to be kept */
+        __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
+    }
     if (gone || (t != NULL && t->size >= 0)) {
         found_p->size = gone ? 0 : t->size;
         found_p->index = gone ? 0 : t->index;
@@ -471,6 +492,7 @@ void mt_registry_type_free(uint64_t handle)
     if (t != NULL) {
         t->size = MT_TYPE_FREED;
         t->created_by = 0;
+        t->freed_at = mt_clock_now();
         __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
     }
     mt_cold_unlock();

@@ -28,7 +28,6 @@ static struct mt_eager *begin(uint64_t copy_ns)
                                     .window = 32,
                                     .eager_limit = BYTES,
                                     .max_work = BYTES,
-                                    .offloads = true,
                                     .straight = true};
     world_begin(&o);
     struct mt_eager *e = world.engines[0].eager;

@@ -430,7 +430,6 @@ static void program(unsigned long long seed)
                                      .usage = dice(101),
                                      .sample = 1 + dice(dice(2) == 0 ? 3 : 12),
                                      .max_work = 16 + dice(MOST),
-                                     .offloads = dice(2) > 0,
                                      .rendezvous = MT_ENGINE_RTR};
     if (dice(3) == 0) {
         options.rendezvous = MT_ENGINE_RGET;

@@ -318,7 +318,6 @@ static bool command(const char *line)
             .verify_every = (uint32_t)value(line, "verify=", 0),
             .straight = find(line, " straight") != NULL,
             .max_work = 4096,
-            .offloads = true,
             .rendezvous = find(line, " try") != NULL ? MT_ENGINE_RGET
                                                      : MT_ENGINE_RTR,
             .try_asking = find(line, " try") != NULL};

@@ -62,7 +62,6 @@ struct world_options {
     uint32_t ring_bytes, verify_every;
     bool straight; /* short messages from memory that a keeper registers */
     uint64_t max_work; /* bytes of a READ or WRITE */
-    bool offloads;     /* the device carries them out, and all parts at once */
     enum mt_engine_rendezvous rendezvous;
     bool try_asking; /* receivers ask first by trial */
 };
@@ -518,7 +517,6 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
     e->by_qp_mask = 7;
     e->reads = e->writes = true;
     e->max_work = o->max_work;
-    e->offloads = o->offloads;
     e->message_bytes = o->eager_limit + MT_WIRE_LONG_BYTES;
     e->pd = &world.pds[p];
     e->rails.rails[0].send_cq = &world.cqs[p][0];

@@ -39,7 +39,7 @@ static void any_layout(struct mt_layout *l, struct mt_block *blocks)
         at += any(5);
         blocks[i] = (struct mt_block){
             .offset = at,
-            .bytes = any(4) == 0 && i > 0 ? 0 : 1 + any(40)};
+            .bytes = any(4) == 0 && i + 1 < l->block_count ? 0 : 1 + any(40)};
         at += (int64_t)blocks[i].bytes;
         l->size += blocks[i].bytes;
     }

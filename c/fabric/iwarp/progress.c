@@ -216,19 +216,21 @@ static bool mt_look_at_epoll(struct mt_iwarp_context *context)
 static void mt_look_at_clock(struct mt_iwarp_context *context)
 {
     uint64_t now = mt_soft_now();
+    uint64_t since_ms = (now - context->looked_ns) / 1000000;
     context->ticks = 0;
-    if (now - context->looked_ns < MT_SOFT_TICK_MS * UINT64_C(1000000)) {
+    if (since_ms < MT_SOFT_TICK_MS) {
         return;
     }
     context->looked_ns = now;
+    /* all may have been elsewhere, waiting for the last of them to call */
+    uint32_t waited_ms = since_ms < 1000 ? (uint32_t)since_ms : 1000;
     for (uint32_t i = 0; i < context->live_count; i++) {
         struct mt_iwarp_qp *qp = context->live[i];
         if (qp->out == NULL || qp->link == MT_LINK_NONE) {
             continue;
         }
-        if (qp->link != MT_LINK_OPEN) { /* a tick at a time, too: all may be
-                                         * waiting elsewhere for the last one */
-            qp->stalled_ms += MT_SOFT_TICK_MS;
+        if (qp->link != MT_LINK_OPEN) {
+            qp->stalled_ms += waited_ms;
         }
         if (qp->link == MT_LINK_OPEN ? mt_iwarp_stream_silent(qp)
                                      : qp->stalled_ms > qp->timeout_ms) {
@@ -238,7 +240,7 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
     struct mt_iwarp_guest *guest = context->guests;
     while (guest != NULL) {
         struct mt_iwarp_guest *next = guest->next;
-        guest->waited_ms += MT_SOFT_TICK_MS;
+        guest->waited_ms += waited_ms;
         if (guest->waited_ms > MT_IWARP_TIMEOUT_MS) {
             context->refused++;
             mt_iwarp_guest_drop(context, guest);

@@ -177,6 +177,7 @@ static void mt_opened(struct mt_iwarp_qp *qp)
     qp->in.head = qp->in.tail = 0;
     qp->wakes_at = 1;
     mt_link_set(qp, MT_LINK_OPEN);
+    qp->stalled_ms = 0;
     mt_iwarp_push(&qp->soft);
 }
 

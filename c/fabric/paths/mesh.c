@@ -181,13 +181,12 @@ static enum mt_status mt_deal_all(const struct mt_fabric_wireup *w,
                                   const char *mine, size_t bytes, char *all)
 {
     char *every = calloc((size_t)w->size * w->size, bytes);
-    enum mt_status status =
-        w->exchange(w->user, mine, w->size * bytes, every);
-    for (size_t p = 0; p < w->size && status == MT_OK; p++) {
+    enum mt_status status = w->exchange(w->user, mine, w->size * bytes, every);
+    for (size_t p = 0; p < w->size && every != NULL && status == MT_OK; p++) {
         memcpy(all + p * bytes, every + (p * w->size + w->rank) * bytes, bytes);
     }
     free(every);
-    return status;
+    return every != NULL ? status : MT_ENOMEM;
 }
 
 /* With what this rank could make (status), so that all can judge. */
