@@ -33,7 +33,7 @@ typedef struct mt_openmpi_status MT_Status;
 
 #define MT_STATUS_IGNORE ((MT_Status *)0)
 #define MT_IN_PLACE ((void *)1)
-#define MT_BUFFER_AUTOMATIC ((void *)2)
+#define MT_BUFFER_AUTOMATIC ((void *)2) /* of MPI's ABI; Open MPI 5 has none yet */
 #define MT_ANY_SOURCE (-1)
 #define MT_PROC_NULL (-2)
 #define MT_ROOT (-4)

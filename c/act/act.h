@@ -95,8 +95,8 @@ MT_INLINE void mt_act_unlock(void)
  * copied there, but no more are under way at once than there is room for. */
 struct mt_act_buffer {
     uint64_t room, used; /* bytes; under mt_act.lock */
-    bool attached;
-    bool flushes; /* the application relies on a flush that does not wait */
+    bool attached; /* both atomic */
+    bool flushes;  /* the application relies on a flush that does not wait */
 };
 
 struct mt_act_comm {

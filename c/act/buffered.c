@@ -93,7 +93,7 @@ static void drain(struct mt_act_buffer *buffer)
         } while (!newest_done(buffer));
     }
     mt_act_waited(&wait);
-    buffer->flushes = false;
+    __atomic_store_n(&buffer->flushes, false, __ATOMIC_RELAXED);
 }
 
 /* Takes room in a buffer. */
@@ -124,7 +124,8 @@ static bool reserve_now(struct mt_act_buffer *buffer, uint64_t bytes)
     }
     mt_engine_progress(mt_act.engine);
     mt_act_buffered_sweep();
-    if (buffer->flushes && bytes <= buffer->room) {
+    if (__atomic_load_n(&buffer->flushes, __ATOMIC_RELAXED) &&
+        bytes <= buffer->room) {
         drain(buffer);
     }
     return reserve(buffer, bytes);
@@ -146,7 +147,9 @@ static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
                     const struct mt_act_type *type)
 {
     struct mt_act_buffer *buffer =
-        comm->buffer.attached ? &comm->buffer : &mt_process_buffer;
+        __atomic_load_n(&comm->buffer.attached, __ATOMIC_RELAXED)
+            ? &comm->buffer
+            : &mt_process_buffer;
     uint64_t payload = (uint64_t)m->count * type->layout.size;
     uint64_t bytes = payload + MT_BSEND_OVERHEAD;
     if (!reserve_now(buffer, bytes)) {
@@ -186,7 +189,7 @@ static void attached(struct mt_act_buffer *buffer, const void *memory,
     mt_act_lock();
     buffer->room =
         memory == MT_BUFFER_AUTOMATIC ? INT64_MAX : (uint64_t)bytes;
-    buffer->attached = true;
+    __atomic_store_n(&buffer->attached, true, __ATOMIC_RELAXED);
     mt_act_unlock();
 }
 
@@ -194,7 +197,7 @@ static void detached(struct mt_act_buffer *buffer)
 {
     mt_act_lock();
     buffer->room = 0;
-    buffer->attached = false;
+    __atomic_store_n(&buffer->attached, false, __ATOMIC_RELAXED);
     mt_act_unlock();
 }
 
@@ -255,7 +258,7 @@ MT_BUFFERS(_c, MT_Count, MT_PMPI_c)
  * then. */
 static int Buffer_iflush(MT_Request *request)
 {
-    mt_process_buffer.flushes = true;
+    __atomic_store_n(&mt_process_buffer.flushes, true, __ATOMIC_RELAXED);
     return MT_PMPI(Buffer_iflush)(request);
 }
 
@@ -263,7 +266,7 @@ static int Comm_iflush_buffer(MT_Comm comm, MT_Request *request)
 {
     struct mt_act_buffer *buffer = buffer_of(comm);
     if (buffer != NULL) {
-        buffer->flushes = true;
+        __atomic_store_n(&buffer->flushes, true, __ATOMIC_RELAXED);
     }
     return MT_PMPI(Comm_iflush_buffer)(comm, request);
 }

@@ -192,7 +192,7 @@ struct mt_engine_peer {
 
 enum {
     MT_ENGINE_BUCKETS = 256,
-    MT_MUCH = 1 << 20, /* bytes; others who want the lock have waited for it */
+    MT_MUCH = 1 << 20, /* bytes in one work request */
     MT_ENGINE_RINGS = 32, /* that a process polls, at most */
 };
 
@@ -248,7 +248,8 @@ struct mt_engine {
     uint64_t opened_ns;
     uint32_t unchecked; /* messages since the last with a checksum */
     uint64_t max_work; /* bytes of a READ or WRITE */
-    bool moved_much; /* this process has just moved one itself */
+    bool moved_much;   /* a long one was posted, which took time under the lock
+                        * where the process moves data itself */
     uint32_t message_bytes; /* longest one, with headers */
     /* of the device */
     struct mt_fabric_context *device;

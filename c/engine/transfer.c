@@ -187,7 +187,7 @@ static void mt_transfer_post(struct mt_engine_transfer *t)
         .user = t};
     request->state = MT_REQUEST_READ;
     if (mt_reads_post(&peer->reads, &t->read) == MT_OK) {
-        peer->engine->moved_much = t->read.piece.bytes >= MT_MUCH;
+        peer->engine->moved_much |= t->read.piece.bytes >= MT_MUCH;
         mt_peer_busy(peer);
         mt_thread_note(peer->engine);
     } else {
@@ -300,7 +300,7 @@ enum mt_status mt_transfer_put(struct mt_engine_transfer *t)
     if (status == MT_OK) {
         t->moved += piece.bytes;
         t->writing++;
-        peer->engine->moved_much = piece.bytes >= MT_MUCH;
+        peer->engine->moved_much |= piece.bytes >= MT_MUCH;
         peer->writing++;
         mt_peer_busy(peer);
         mt_thread_note(peer->engine);

@@ -61,6 +61,7 @@ static uint32_t tags; /* of the program */
 static unsigned long long state;
 static uint64_t used, sent, silenced;
 static uint64_t tried; /* of those that asked, where that is tried */
+static uint64_t aged;  /* envelopes whose number was made large */
 static uint64_t asked_now; /* RTRs that were heard since it was set to 0 */
 
 static uint32_t dice(uint32_t below)
@@ -421,6 +422,24 @@ static void lose_all(void)
     CHECK(all_over());
 }
 
+/* As after four billion messages of an envelope, of which the log has the latest:
+ * their number wraps soon. */
+static void age(struct mt_engine_peer *peer)
+{
+    for (uint32_t i = 0; peer->rtr != NULL && i < MT_RTR_ENVELOPES; i++) {
+        struct mt_rtr_envelope *e = &peer->rtr->envelopes[i];
+        if (!e->overflown || e->left > UINT32_MAX / 2) {
+            continue;
+        }
+        uint32_t more = (UINT32_MAX - e->left - dice(20)) / MT_RTR_LOG * MT_RTR_LOG;
+        e->left += more;
+        for (uint32_t k = e->first; k != e->last; k++) {
+            e->offers[k % MT_RTR_OFFERS].turn += more;
+        }
+        aged++;
+    }
+}
+
 static void program(unsigned long long seed)
 {
     state = seed * 0x9e3779b97f4a7c15ULL + 1;
@@ -459,6 +478,7 @@ static void program(unsigned long long seed)
             uint32_t from = dice(WORLD);
             world_move(from, (from + 1 + dice(WORLD - 1)) % WORLD);
         }
+        age(&world.engines[dice(WORLD)].peers[dice(WORLD)]);
         look();
     }
     bool loses = dice(4) == 0;
@@ -483,8 +503,44 @@ static void program(unsigned long long seed)
     }
 }
 
+static void leave(struct mt_engine_peer *peer, int32_t tag, uint32_t n)
+{
+    for (; n > 0; n--) {
+        peer->sent++;
+        mt_rtr_left(peer, 7, tag);
+    }
+}
+
+/* The number of an envelope's messages has just wrapped, and is small again: the log
+ * has more than so many, and not all that ever left. */
+static void test_wrap(void)
+{
+    enum { TAG = 5, CROSSED = 4, SINCE = 2 };
+    options = (struct world_options){.processes = 2, .window = 16,
+                                     .eager_limit = EAGER, .usage = 80,
+                                     .sample = 20, .max_work = MOST,
+                                     .rendezvous = MT_ENGINE_RTR};
+    world_begin(&options);
+    struct mt_engine_peer *peer = &world.engines[0].peers[1];
+    struct mt_wire_message m = {.head = {.context = 7, .tag = TAG}};
+    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK); /* who asks makes it known */
+    leave(peer, TAG, MT_RTR_LOG + 1);
+    age(peer);
+    struct mt_rtr_envelope *e = peer->rtr->envelopes;
+    while (e->tag != TAG || e->context != 7) {
+        e++;
+    }
+    leave(peer, TAG, UINT32_MAX - e->left + 1 + SINCE);
+    CHECK_EQ(e->left, SINCE);
+    m.rest.answer = (uint64_t)(peer->sent - CROSSED) << 32 | CROSSED;
+    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
+    CHECK_EQ(e->offers[(e->last - 1) % MT_RTR_OFFERS].turn, SINCE); /* the next */
+    world_end();
+}
+
 int main(int argc, char **argv)
 {
+    test_wrap();
     unsigned long long seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     unsigned long long last = argc > 2 ? strtoull(argv[2], NULL, 0) : 200;
     for (; seed <= last && check_failures == 0; seed++) {
@@ -493,6 +549,6 @@ int main(int argc, char **argv)
     printf("%llu RTRs, %llu used, %llu times silent\n",
            (unsigned long long)sent, (unsigned long long)used,
            (unsigned long long)silenced);
-    CHECK(sent > 100 && used > 10 && silenced > 0 && tried > 10);
+    CHECK(sent > 100 && used > 10 && silenced > 0 && tried > 10 && aged > 10);
     return check_failures != 0;
 }
