@@ -103,7 +103,7 @@ func same(t *testing.T, what string, got, want []string) {
 }
 
 // TestRandom: random programs, by whatever way their messages go, do what they
-// do without mpitrace.
+// do without mpitrace; every other one with several threads that call MPI.
 func TestRandom(t *testing.T) {
 	count, length := 2, "1500"
 	if *long {
@@ -111,6 +111,10 @@ func TestRandom(t *testing.T) {
 	}
 	for i := range count {
 		seed, ranks := uint64(i+1), 2+i%3
+		args := []string{length}
+		if i%2 == 1 {
+			args = append(args, "threads")
+		}
 		var want []string
 		for _, m := range mpijob.All {
 			if ranks > 2 && m.Name == "mpich" && !*long {
@@ -120,9 +124,9 @@ func TestRandom(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%d-%d", m.Name, seed, ranks), func(t *testing.T) {
 				program, helpers := compileRandom(t, m)
 				if want == nil {
-					want = native(t, ranks, seed, length)
+					want = native(t, ranks, seed, args...)
 				}
-				r := randomJob{m, program, helpers, ranks, seed, []string{length}}
+				r := randomJob{m, program, helpers, ranks, seed, args}
 				for _, policy := range policies {
 					same(t, policy, r.in(t, policy), want)
 				}
@@ -131,7 +135,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestRandomFaults: the same with faults in the device.
+// TestRandomFaults: the same with faults in the device, with threads and without.
 func TestRandomFaults(t *testing.T) {
 	m := mpijob.All[0]
 	program, helpers := compileRandom(t, m)
@@ -140,10 +144,18 @@ func TestRandomFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	faults := "MPITRACE_ACT_FAULTS=" + script
-	want := native(t, 2, 11, "1500")
 	r := randomJob{m, program, helpers, 2, 11, []string{"1500"}}
-	for _, policy := range policies {
-		same(t, policy, r.in(t, policy, faults), want)
+	want := native(t, r.ranks, r.seed, r.args...)
+	threads := r
+	threads.args = []string{"1500", "threads"}
+	wantOfThreads := native(t, r.ranks, r.seed, threads.args...)
+	for i, policy := range policies {
+		if *long || i%2 == 0 {
+			same(t, policy, r.in(t, policy, faults), want)
+		}
+		if *long || i%2 == 1 {
+			same(t, policy+", threads", threads.in(t, policy, faults), wantOfThreads)
+		}
 	}
 	if *long {
 		testMessages(t, r, faults)
@@ -151,13 +163,17 @@ func TestRandomFaults(t *testing.T) {
 }
 
 // testMessages sends and checks as many messages as were asked for, by all
-// policies in turn, with faults: in jobs that a busy machine ends within the limit.
+// policies in turn, every other job with threads, with faults: in jobs that a busy
+// machine ends within the limit.
 func testMessages(t *testing.T, r randomJob, faults string) {
-	const each = 150_000
+	const each, fewer = 150_000, 15_000
 	start, done := time.Now(), uint64(0)
 	for i := 0; done < *messages; i++ {
 		r.seed = uint64(1000 + i)
 		r.args = []string{fmt.Sprint(min(each, *messages-done)), "short"}
+		if i%2 == 1 {
+			r.args = []string{fmt.Sprint(min(fewer, *messages-done)), "short", "threads"}
+		}
 		policy := policies[i%len(policies)]
 		for _, line := range r.in(t, policy, faults) {
 			var rank int
@@ -168,7 +184,7 @@ func testMessages(t *testing.T, r randomJob, faults string) {
 				t.Errorf("seed %d, %s: %s", r.seed, policy, line)
 			}
 		}
-		t.Logf("%d messages, %d jobs, %s: %v", done, i+1, policy, time.Since(start).Round(time.Second))
+		t.Logf("%d messages, %d jobs, %s %v: %v", done, i+1, policy, r.args, time.Since(start).Round(time.Second))
 		if t.Failed() {
 			return
 		}

@@ -36,6 +36,15 @@ static inline void say(const char *format, ...)
         }                                                                    \
     } while (0)
 
+static inline void begin_threads(int *argc, char ***argv, int level)
+{
+    int provided = -1;
+    MPI_Init_thread(argc, argv, level, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK(provided >= level);
+}
+
 static inline void begin(int *argc, char ***argv)
 {
     MPI_Init(argc, argv);

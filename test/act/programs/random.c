@@ -1,11 +1,13 @@
 /* random.c: a random program. Arguments: a seed, how many messages, and "short"
- * for messages of a few bytes. Every rank draws the same plan from the seed and
- * does its part of each step, in one order, so that no library may hang; what is
+ * for messages of a few bytes, "threads" for such programs at once, each in a thread
+ * and with communicators of its own. Every rank draws the same plan from the seed
+ * and does its part of each step, in one order, so that no library may hang; what is
  * received, and what statuses say, does not depend on timing, wildcards or not.
  * Every message is checked against what was sent, with the gaps of its datatype,
  * and goes into a digest that has to be the same by whatever way messages go. */
 #include "program.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 
 typedef uint64_t u64;
@@ -25,6 +27,7 @@ enum {
     LONGEST_INTS = 75000,
     BUFFERED_MOST = 4104, /* ints of a buffered message */
     OWN_TAG = 1000, /* and above: of one message, or storm, alone */
+    THREADS = 3,
 };
 
 /* ---- drawing ---- */
@@ -37,7 +40,7 @@ static u64 mix(u64 x)
     return x ^ (x >> 31);
 }
 
-static u64 plan, mine; /* the same on all ranks; of this one */
+static _Thread_local u64 plan, mine; /* the same on all ranks; of this one */
 
 static unsigned draw(u64 *state, unsigned below)
 {
@@ -45,6 +48,7 @@ static unsigned draw(u64 *state, unsigned below)
     return (unsigned)((*state >> 33) % below);
 }
 
+static int threads = 1;
 static int brief; /* "short" */
 
 static int draw_ints(void)
@@ -68,7 +72,8 @@ struct comm {
 /* Ours and, last, one of the library's (MPI_Comm_idup); the two before it are
  * made by one split. */
 enum { WORLD, COPY, REVERSED, EVEN, ODD, THEIRS, COMMS };
-static struct comm comms[COMMS];
+static _Thread_local struct comm comms[COMMS];
+static _Thread_local MPI_Comm base; /* that all are made of */
 
 static void comm_list(struct comm *c, int first, int step)
 {
@@ -94,10 +99,10 @@ static void comm_make(int which)
     comm_list(&comms[which], 0, 1);
     switch (which) {
     case COPY:
-        MPI_Comm_dup(MPI_COMM_WORLD, &comms[COPY].handle);
+        MPI_Comm_dup(base, &comms[COPY].handle);
         break;
     case REVERSED:
-        MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[REVERSED].handle);
+        MPI_Comm_split(base, 0, -rank, &comms[REVERSED].handle);
         comm_list(&comms[REVERSED], size - 1, -1);
         break;
     case EVEN:
@@ -108,11 +113,11 @@ static void comm_make(int which)
         comm_list(&comms[ODD], 1, 2);
         break;
     case THEIRS:
-        MPI_Comm_idup(MPI_COMM_WORLD, &comms[THEIRS].handle, &request);
+        MPI_Comm_idup(base, &comms[THEIRS].handle, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         break;
     default:
-        comms[WORLD].handle = MPI_COMM_WORLD;
+        comms[WORLD].handle = base;
     }
 }
 
@@ -137,11 +142,11 @@ struct message {
     enum layout out, in;
 };
 
-static u64 messages, digest;
+static _Thread_local u64 messages, digest;
 
 static struct message draw_message(void)
 {
-    static u64 next = 1;
+    static _Thread_local u64 next = 1;
     struct message m = {.id = next++};
     unsigned way = draw(&plan, 6);
     do {
@@ -212,17 +217,17 @@ static void check(const struct message *m, const int *p,
 
 /* ---- what is under way ---- */
 
-static MPI_Request requests[PENDING];
-static struct pending {
+static _Thread_local MPI_Request requests[PENDING];
+static _Thread_local struct pending {
     struct message m;
     int *memory;
     int receives, persistent;
 } pendings[PENDING];
-static int pending_count;
+static _Thread_local int pending_count;
 
 /* Of requests that were freed, until all ranks have met. */
-static int *kept[PHASE];
-static int kept_count;
+static _Thread_local int *kept[PHASE];
+static _Thread_local int kept_count;
 
 static void ended(int i, const MPI_Status *status)
 {
@@ -247,8 +252,8 @@ static void pend(MPI_Request request, const struct message *m, int *p,
 
 static void end_some(int all)
 {
-    static MPI_Status statuses[PENDING];
-    static int indices[PENDING];
+    static _Thread_local MPI_Status statuses[PENDING];
+    static _Thread_local int indices[PENDING];
     int n = 0;
     do {
         if (all) {
@@ -280,7 +285,7 @@ static void end_any(int tests)
 
 static void end_all(int tests)
 {
-    static MPI_Status statuses[PENDING];
+    static _Thread_local MPI_Status statuses[PENDING];
     int done = 0;
     while (tests && !done) {
         MPI_Testall(pending_count, requests, &done, statuses);
@@ -453,7 +458,8 @@ static void one_message(void)
     if (m.from == m.to && sends < BLOCKING_SENDS) {
         sends += ISEND - SEND;
     }
-    if ((sends == BSEND || sends == IBSEND) && m.ints > BUFFERED_MOST) {
+    if ((sends == BSEND || sends == IBSEND) &&
+        (m.ints > BUFFERED_MOST || threads > 1)) { /* they would share a buffer */
         sends = ISEND;
     }
     if (m.from == rank) {
@@ -585,7 +591,7 @@ static void ready(void)
 /* All members send to one of them, which takes what comes first. */
 static void storm(void)
 {
-    static int space[LONGEST_INTS];
+    static _Thread_local int space[LONGEST_INTS];
     struct message first = draw_message(); /* for its communicator and root */
     const struct comm *c = first.comm;
     int each = 1 + (int)draw(&plan, STORM), all = each * c->size;
@@ -690,7 +696,9 @@ static void step(void)
 
 static void phase(void *buffer, int bytes)
 {
-    MPI_Buffer_attach(buffer, bytes);
+    if (threads == 1) {
+        MPI_Buffer_attach(buffer, bytes);
+    }
     for (int i = 0; i < PHASE; i++) {
         step();
     }
@@ -700,8 +708,10 @@ static void phase(void *buffer, int bytes)
         comm_free(which);
     }
     end_pending();
-    MPI_Buffer_detach(&buffer, &bytes);
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (threads == 1) {
+        MPI_Buffer_detach(&buffer, &bytes);
+    }
+    MPI_Barrier(base);
     while (kept_count > 0) {
         free(kept[--kept_count]);
     }
@@ -710,29 +720,33 @@ static void phase(void *buffer, int bytes)
     }
 }
 
-int main(int argc, char **argv)
+/* ---- a program ---- */
+
+struct program {
+    pthread_t thread;
+    MPI_Comm base;
+    u64 seed, wanted, messages, digest;
+};
+
+static void *run(void *arg)
 {
     enum { BUFFER = PHASE * (4 * BUFFERED_MOST + MPI_BSEND_OVERHEAD + 64) };
-    u64 seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    u64 wanted = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000;
-    u64 mine_all[3], all[3] = {0};
-    brief = argc > 3;
-    begin(&argc, &argv);
-    plan = mix(seed);
-    mine = mix(seed * 1000 + (u64)rank);
-    types_make();
+    struct program *p = arg;
+    u64 mine_all[2], all[2] = {0};
+    base = p->base;
+    plan = mix(p->seed);
+    mine = mix(p->seed * 1000 + (u64)rank);
     for (int i = 0; i < COMMS; i++) {
         if (i != ODD) {
             comm_make(i);
         }
     }
     void *buffer = malloc(BUFFER);
-    while (all[0] < wanted && all[2] == 0) {
+    while (all[0] < p->wanted && all[1] == 0) {
         phase(buffer, BUFFER);
         mine_all[0] = messages;
-        mine_all[1] = digest;
-        mine_all[2] = (u64)failures;
-        MPI_Allreduce(mine_all, all, 3, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+        mine_all[1] = (u64)failures;
+        MPI_Allreduce(mine_all, all, 2, MPI_UINT64_T, MPI_SUM, base);
     }
     free(buffer);
     for (int i = COPY; i < COMMS; i++) {
@@ -740,8 +754,47 @@ int main(int argc, char **argv)
             comm_free(i);
         }
     }
+    p->messages = messages;
+    p->digest = digest;
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct program programs[THREADS] = {0};
+    unsigned long long sent = 0, sum = 0;
+    u64 seed = strtoull(argv[1], NULL, 10), wanted = strtoull(argv[2], NULL, 10);
+    for (int i = 3; i < argc; i++) {
+        brief |= strcmp(argv[i], "short") == 0;
+        threads = strcmp(argv[i], "threads") == 0 ? THREADS : threads;
+    }
+    if (threads > 1) {
+        begin_threads(&argc, &argv, MPI_THREAD_MULTIPLE);
+    } else {
+        begin(&argc, &argv);
+    }
+    types_make();
+    for (int i = 0; i < threads; i++) {
+        struct program *p = &programs[i];
+        p->seed = seed + (u64)i * 100000;
+        p->wanted = wanted / (u64)threads;
+        MPI_Comm_dup(MPI_COMM_WORLD, &p->base);
+    }
+    for (int i = 1; i < threads; i++) {
+        if (pthread_create(&programs[i].thread, NULL, run, &programs[i]) != 0) {
+            abort();
+        }
+    }
+    run(&programs[0]);
+    for (int i = 0; i < threads; i++) {
+        if (i > 0) {
+            pthread_join(programs[i].thread, NULL);
+        }
+        MPI_Comm_free(&programs[i].base);
+        sent += programs[i].messages;
+        sum += programs[i].digest;
+    }
     types_free();
-    say("%llu messages, digest %016llx", (unsigned long long)messages,
-        (unsigned long long)digest);
+    say("%llu messages, digest %016llx", sent, sum);
     return end();
 }
