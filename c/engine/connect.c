@@ -1,6 +1,7 @@
 /* connect.c: peers that are reached by datagrams first (paths/datagrams.h), and
  * get a connection when they have had many messages (paths/demand.h; Rashti 2010,
- * 6.4.2), as long as this process has one left.
+ * 6.4.2), as long as this process has one left; the fewer it has, the more messages
+ * that takes (the thesis leaves open which peers get one).
  *
  * A message is the same by either, and one sequence counts them. The change is a
  * matter of the sender alone, for each direction by itself: when the connection
@@ -112,15 +113,33 @@ static enum mt_status mt_connect_carry(void *user, uint32_t process,
     return mt_connect_tell(&engine->peers[process], 0, bytes, count);
 }
 
+static uint32_t mt_connect_left(const struct mt_engine *engine)
+{
+    uint32_t most = engine->o.datagrams.connections;
+    return engine->connections < most ? most - engine->connections : 0;
+}
+
 static bool mt_connect_take(struct mt_engine_peer *peer)
 {
     struct mt_engine *engine = peer->engine;
-    if (engine->connections >= engine->o.datagrams.connections) {
+    if (mt_connect_left(engine) == 0) {
         return false;
     }
     engine->connections++;
     peer->connection = MT_CONNECTION_WANTED;
     return true;
+}
+
+/* Whether enough was sent to it: the more, the fewer connections are left, so that
+ * those that a program begins with do not take them all from the busiest. */
+static bool mt_connect_wants(const struct mt_engine_peer *peer)
+{
+    const struct mt_engine *engine = peer->engine;
+    uint64_t left = mt_connect_left(engine);
+    return peer->connection == MT_CONNECTION_NONE &&
+           peer->sent >= peer->connect_after && left > 0 &&
+           peer->sent * left >= (uint64_t)engine->o.datagrams.after *
+                                    engine->o.datagrams.connections;
 }
 
 /* How far it is. */
@@ -223,8 +242,7 @@ bool mt_connect_serve(struct mt_engine_peer *peer)
     if (peer->ended) {
         return status != MT_OK;
     }
-    if (peer->connection == MT_CONNECTION_NONE &&
-        peer->sent >= peer->connect_after) {
+    if (mt_connect_wants(peer)) {
         mt_connect_take(peer);
     }
     if (peer->connection == MT_CONNECTION_WANTED) {
