@@ -39,7 +39,6 @@ typedef struct mt_mpich_status MT_Status;
 #define MT_CART 2
 #define MT_DIST_GRAPH 3
 #define MT_TAG_UB 0x64400001
-#define MT_BSEND_OVERHEAD 96
 #define MT_COMBINER_FIRST 1
 #define MT_ORDER_C 56
 

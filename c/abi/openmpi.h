@@ -43,7 +43,6 @@ typedef struct mt_openmpi_status MT_Status;
 #define MT_GRAPH 2
 #define MT_DIST_GRAPH 3
 #define MT_TAG_UB 0
-#define MT_BSEND_OVERHEAD 128
 #define MT_COMBINER_FIRST 0
 #define MT_ORDER_C 0
 

@@ -129,10 +129,15 @@ MT_INLINE void mt_act_comm_let(struct mt_act_comm *comm)
     }
 }
 
+/* One that this thread is just freeing, whose attributes' callbacks may use it. */
+struct mt_act_comm *mt_act_comm_freeing(MT_Comm handle);
+
 /* NULL: not ours. */
 MT_INLINE struct mt_act_comm *mt_act_comm_find(MT_Comm handle)
 {
-    return mt_act_table_get(&mt_act.comms, MT_U64(handle));
+    struct mt_act_comm *comm =
+        mt_act_table_get(&mt_act.comms, MT_U64(handle));
+    return mt_likely(comm != NULL) ? comm : mt_act_comm_freeing(handle);
 }
 
 /* The call that made it is done on all members; parent is where it came from.
@@ -158,7 +163,8 @@ struct mt_act_type {
     int64_t offset;
     struct mt_layout layout; /* its size and extent in every shape */
     struct mt_block *blocks;
-    MT_Datatype native; /* of MT_ACT_NATIVE: the same type, ours */
+    MT_Datatype native; /* of MT_ACT_NATIVE: the same type .. */
+    int32_t shift; /* .. ours, which begins so far before the buffer; 0: it is not */
 };
 
 /* What a datatype looks like, until mt_act_type_put; NULL: it is none, or not
@@ -170,6 +176,7 @@ MT_INLINE void mt_act_type_use(struct mt_act_type *type)
         __atomic_fetch_add(&type->users, 1, __ATOMIC_RELAXED);
     }
 }
+/* May call what the program has for attributes of a type that ends with it. */
 void mt_act_type_free(struct mt_act_type *type);
 MT_INLINE void mt_act_type_put(struct mt_act_type *type)
 {
@@ -184,8 +191,9 @@ bool mt_act_type_pack(const struct mt_act_type *type, const void *buffer,
 /* Back, of MT_ACT_NATIVE: perhaps fewer bytes than were packed. */
 bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
                         uint64_t bytes, void *buffer);
-/* Fills shape, offset, layout and blocks from the library's description. */
-void mt_act_flatten(MT_Datatype handle, struct mt_act_type *type);
+/* Fills shape, offset, layout and blocks from the library's description, which it is
+ * not asked for of a type that may just end. */
+void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type);
 
 /* ---- operations: a message on its way in or out ---- */
 
@@ -302,12 +310,17 @@ MT_INLINE void mt_act_await(const struct mt_act_operation *operation)
     mt_act_waited(&wait);
 }
 
+enum { MT_ACT_UNDRIVEN = 256 }; /* calls that wait or look, between two drives */
+/* Drives the MPI library, unless that was done a moment ago. */
+void mt_act_drive(void);
+
 /* At the beginning of each call that waits or looks: it may find at once what it wants,
  * and take no turn. */
 MT_INLINE void mt_act_look(void)
 {
-    if (mt_likely(mt_act.engine != NULL)) { /* not in a child of fork */
-        mt_engine_look(mt_act.engine);
+    if (mt_likely(mt_act.engine != NULL) && /* not in a child of fork */
+        mt_unlikely(mt_engine_look(mt_act.engine) % MT_ACT_UNDRIVEN == 0)) {
+        mt_act_drive();
     }
 }
 

@@ -170,8 +170,9 @@ static int failed_end(struct mt_act_comm *failed, int error)
     return rc;
 }
 
-/* Ends all of ours, and those that are null or inactive; failed_p: see
- * complete_at. native: what the library said of its own. */
+/* Ends all of ours that are done, and those that are null or inactive; failed_p: see
+ * complete_at. native: what the library said of its own; after an error of theirs some
+ * of ours may not be done. */
 static void complete_ours(struct mt_act_array *array, MT_Status *statuses,
                           int native, struct mt_act_comm **failed_p)
 {
@@ -181,6 +182,10 @@ static void complete_ours(struct mt_act_array *array, MT_Status *statuses,
             if (array->copy == NULL && statuses != MT_STATUS_IGNORE) {
                 status_empty(&statuses[i]);
             }
+            continue;
+        }
+        if (!mt_act_request_done(ours_at(array, i))) {
+            error_at(statuses, i, MT_ERR_PENDING);
             continue;
         }
         if (complete_at(array, i, status_at(statuses, i), failed_p, &error) &&
@@ -197,6 +202,24 @@ static int array_result(struct mt_act_comm *failed, int native)
     return failed != NULL ? failed_end(failed, MT_ERR_IN_STATUS) : native;
 }
 
+/* While one of ours is not done the library's go on, those too that do so only in
+ * calls which name them (nonblocking collective input and output of MPICH). One that
+ * never ends stands for ours, so that they are looked at and stay what they are. No
+ * thread ever ends it, so all may show it to the library at once. False: for an error
+ * the library has ended some, *native_p. */
+static bool natives_go_on(struct mt_act_array *array, MT_Status *statuses,
+                          int *native_p)
+{
+    int flag;
+    if (array->copy == NULL) {
+        return true;
+    }
+    array->copy[array->undone] = mt_act.never;
+    *native_p = MT_PMPI(Testall)(array->count, array->copy, &flag, statuses);
+    array->copy[array->undone] = MT_REQUEST_NULL;
+    return *native_p == MT_SUCCESS;
+}
+
 static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
 {
     struct mt_act_array array;
@@ -206,13 +229,15 @@ static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
         !array_begin(&array, count, handles)) {
         return MT_PMPI(Waitall)(count, handles, statuses);
     }
-    while (!array_done(&array)) {
+    while (!array_done(&array) && natives_go_on(&array, statuses, &native)) {
         mt_act_turn(&array.wait);
     }
     mt_act_waited(&array.wait);
     if (array.copy != NULL) {
-        /* Before ours, which are then written over its empty places. */
-        native = MT_PMPI(Waitall)(count, array.copy, statuses);
+        if (native == MT_SUCCESS) {
+            /* Before ours, which are then written over its empty places. */
+            native = MT_PMPI(Waitall)(count, array.copy, statuses);
+        }
         array_copy_back(&array);
     }
     complete_ours(&array, statuses, native, &failed);
@@ -235,11 +260,15 @@ static int Testall(int count, MT_Request *handles, int *flag,
         mt_act_poll();
         *flag = array_done(&array);
     }
-    if (*flag != 0 && array.copy != NULL) {
+    if (*flag == 0) {
+        natives_go_on(&array, statuses, &native);
+    } else if (array.copy != NULL) {
         native = MT_PMPI(Testall)(count, array.copy, flag, statuses);
+    }
+    if (array.copy != NULL) {
         array_copy_back(&array);
     }
-    if (*flag != 0) {
+    if (*flag != 0 || native == MT_ERR_IN_STATUS) {
         complete_ours(&array, statuses, native, &failed);
     }
     array_end(&array);

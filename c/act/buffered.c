@@ -13,7 +13,12 @@ struct mt_act_bsend {
     char payload[];
 };
 
-enum { MT_ACT_SWEEP = 32 };
+enum {
+    MT_ACT_SWEEP = 32,
+    /* Of each message there: less than MPI_BSEND_OVERHEAD of any version of either
+     * family, whichever the program was built with. */
+    MT_ACT_OVERHEAD = 64,
+};
 
 static struct mt_act_bsend *mt_bsends; /* under mt_act.lock, all of them */
 static struct mt_act_buffer mt_process_buffer;
@@ -151,7 +156,7 @@ static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
             ? &comm->buffer
             : &mt_process_buffer;
     uint64_t payload = (uint64_t)m->count * type->layout.size;
-    uint64_t bytes = payload + MT_BSEND_OVERHEAD;
+    uint64_t bytes = payload + MT_ACT_OVERHEAD;
     if (!reserve_now(buffer, bytes)) {
         return MT_ERR_BUFFER;
     }

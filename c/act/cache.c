@@ -75,11 +75,11 @@ static bool open_service(const struct mt_act_policy *policy,
     if (mt_memhook_start(&watch) != MT_OK || !find_go(path, sizeof(path))) {
         return false;
     }
-    if (mt_regservice_open(&options, &cache.service) != MT_OK) {
+    enum mt_status status = mt_regservice_open(&options, &cache.service);
+    if (status != MT_OK && status != MT_ETIMEOUT) { /* its thread may still use it */
         mt_memhook_stop();
-        return false;
     }
-    return true;
+    return status == MT_OK;
 }
 
 void mt_act_cache_open(const struct mt_act_host *host,

@@ -10,6 +10,7 @@
 #include "figures.h"
 
 static struct mt_act_comm *mt_dying; /* freed, but used by requests */
+static __thread struct mt_act_comm *mt_freeing;
 static uint32_t mt_next_id = 2;      /* both under mt_act.lock */
 
 /* The process of each rank; NULL: no memory, or the library failed. */
@@ -104,6 +105,15 @@ static void comm_delete(struct mt_act_comm *comm)
     free(comm);
 }
 
+/* What a handle means: NULL, nothing of ours. */
+static bool comm_put(MT_Comm handle, struct mt_act_comm *comm)
+{
+    mt_act_lock();
+    bool put = mt_act_table_put(&mt_act.comms, MT_U64(handle), comm);
+    mt_act_unlock();
+    return put;
+}
+
 static enum mt_status comm_open(struct mt_act_comm *comm, uint32_t id)
 {
     enum mt_status status = mt_engine_context_open(
@@ -113,25 +123,11 @@ static enum mt_status comm_open(struct mt_act_comm *comm, uint32_t id)
         return status;
     }
     comm->id = id;
-    mt_act_lock();
-    bool put = mt_act_table_put(&mt_act.comms, MT_U64(comm->handle), comm);
-    mt_act_unlock();
-    if (!put) {
+    if (!comm_put(comm->handle, comm)) {
         comm_close(comm);
         return MT_ENOMEM;
     }
     return MT_OK;
-}
-
-/* Its handle means it no more. */
-static void comm_forget(struct mt_act_comm *comm)
-{
-    mt_act_lock();
-    if (mt_act_comm_find(comm->handle) == comm) { /* the handle may be in use
-                                                   * again */
-        mt_act_table_put(&mt_act.comms, MT_U64(comm->handle), NULL);
-    }
-    mt_act_unlock();
 }
 
 enum mt_status mt_act_comm_own(MT_Comm handle, uint32_t id)
@@ -205,7 +201,7 @@ void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
         same = id;
         verdict = agree(made, verdict, &same);
         if (opened && verdict != MT_ACT_AGREED) {
-            comm_forget(comm);
+            comm_put(comm->handle, NULL);
             comm_close(comm);
         }
     }
@@ -253,32 +249,41 @@ static void bury(void)
     mt_act_unlock();
 }
 
-static void comm_freed(struct mt_act_comm *comm, MT_Errhandler handler)
+struct mt_act_comm *mt_act_comm_freeing(MT_Comm handle)
 {
-    comm_forget(comm);
-    comm->freed = true;
-    comm->handler = handler;
-    mt_act_lock();
-    comm->next = mt_dying;
-    mt_dying = comm;
-    mt_act_unlock();
-    bury();
+    return mt_freeing != NULL && mt_freeing->handle == handle ? mt_freeing
+                                                              : NULL;
+}
+
+/* What its handle means no more, before the library may give that to another one. */
+static void comm_freed(struct mt_act_comm *comm, bool freed)
+{
+    comm_put(comm->handle, freed ? NULL : comm);
+    __atomic_store_n(&comm->freed, freed, __ATOMIC_RELEASE);
 }
 
 static int free_by(mt_fn_Comm_free *function, MT_Comm *handle,
                    struct mt_act_comm *comm)
 {
-    MT_Errhandler handler;
     if (comm == NULL) {
         return function(handle);
     }
-    MT_PMPI(Comm_get_errhandler)(*handle, &handler);
+    struct mt_act_comm *outer = mt_freeing;
+    MT_PMPI(Comm_get_errhandler)(*handle, &comm->handler);
+    comm_freed(comm, true);
+    mt_freeing = comm;
     int rc = function(handle);
-    if (rc == MT_SUCCESS) {
-        comm_freed(comm, handler);
-    } else {
-        MT_PMPI(Errhandler_free)(&handler);
+    mt_freeing = outer;
+    if (rc != MT_SUCCESS) {
+        comm_freed(comm, false);
+        MT_PMPI(Errhandler_free)(&comm->handler);
+        return rc;
     }
+    mt_act_lock();
+    comm->next = mt_dying;
+    mt_dying = comm;
+    mt_act_unlock();
+    bury();
     return rc;
 }
 

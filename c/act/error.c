@@ -42,7 +42,8 @@ int mt_act_error(const struct mt_act_comm *comm, int error)
     if (mt_likely(error == MT_SUCCESS)) {
         return error;
     }
-    if (comm->freed) {
+    if (__atomic_load_n(&comm->freed, __ATOMIC_ACQUIRE) &&
+        mt_act_comm_freeing(comm->handle) != comm) {
         error_of_freed(comm->handler, error);
     } else {
         MT_PMPI(Comm_call_errhandler)(comm->handle, error);

@@ -3,7 +3,8 @@
  * carries them. What it does not know, or what has too many blocks, stays with
  * the library (MT_ACT_NATIVE); so does a result that has not the size that the
  * library gives. More blocks are taken of what is too long for the library's
- * MPI_Pack. Cold: once for each datatype. */
+ * MPI_Pack. Open MPI no longer knows what a type was made of when its attributes'
+ * callbacks are called. Cold: once for each datatype. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -403,9 +404,9 @@ static bool size_of(MT_Datatype handle, uint64_t *size_p)
     return known;
 }
 
-void mt_act_flatten(MT_Datatype handle, struct mt_act_type *type)
+void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type)
 {
-    struct mt_act_contents made = {0};
+    struct mt_act_contents made = {.combiner = -1}; /* none */
     struct mt_act_met met = {0};
     uint64_t sum = 0, size = 0;
     MT_Aint lb = 0, extent = 0;
@@ -413,20 +414,26 @@ void mt_act_flatten(MT_Datatype handle, struct mt_act_type *type)
     struct mt_act_pieces pieces = {
         .most = size > INT32_MAX ? MT_ACT_BLOCKS_LONG : MT_ACT_BLOCKS_MAX,
         .met = &met};
-    describe(handle, &pieces);
+    if (ends) {
+        pieces.unknown = true;
+    } else {
+        describe(handle, &pieces);
+        envelope(handle, &made);
+    }
     for (uint32_t i = 0; i < MT_ACT_MET; i++) {
         free(met.pieces[i].blocks);
     }
     for (uint32_t i = 0; i < pieces.count; i++) {
         sum += pieces.blocks[i].bytes;
     }
-    envelope(handle, &made);
     type->named = made.combiner == MT_COMBINER_NAMED;
     type->layout.extent = pieces.extent;
     type->layout.size = size;
     if (pieces.unknown || !sized || sum != size) {
         free(pieces.blocks);
         type->shape = MT_ACT_NATIVE;
+        MT_PMPI(Type_get_extent)(handle, &lb, &extent);
+        type->layout.extent = extent;
         MT_PMPI(Type_get_true_extent)(handle, &lb, &extent);
         type->offset = lb;
     } else if (pieces.count == 0 ||

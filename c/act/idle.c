@@ -99,6 +99,11 @@ void mt_act_idle(struct mt_act_wait *wait)
     }
 }
 
+void mt_act_drive(void)
+{
+    drive(MT_ACT_PAUSE_SOON);
+}
+
 void mt_act_poll(void)
 {
     static _Thread_local uint32_t polls, idle;

@@ -9,12 +9,14 @@
 
 /* idle.c */
 #define mt_act_idle MT_NAME(act_idle)
+#define mt_act_drive MT_NAME(act_drive)
 #define mt_act_poll MT_NAME(act_poll)
 /* error.c */
 #define mt_act_error MT_NAME(act_error)
 #define mt_act_error_of MT_NAME(act_error_of)
 /* comm.c */
 #define mt_act_comm_adopt MT_NAME(act_comm_adopt)
+#define mt_act_comm_freeing MT_NAME(act_comm_freeing)
 #define mt_act_comm_own MT_NAME(act_comm_own)
 #define mt_act_comm_functions MT_NAME(act_comm_functions)
 #define mt_act_comm_end MT_NAME(act_comm_end)

@@ -78,14 +78,17 @@ void mt_act_request_put(struct mt_act_request *request)
     if (request->persistent) {
         mt_act_type_put(request->type);
     }
-    free(request->other);
-    free(request->copy);
+    void *other = request->other, *copy = request->copy;
+    mt_act_lock(); /* another thread may ask what a communicator is used by */
+    request->other = NULL;
+    request->copy = NULL;
     request->active = false;
     request->comm = NULL;
-    mt_act_lock();
     request->next = mt_free;
     mt_free = request;
     mt_act_unlock();
+    free(other);
+    free(copy);
 }
 
 /* Of one that was freed and is done. */

@@ -16,40 +16,55 @@ static bool usable(MT_Datatype handle)
                          mt_act.self) == MT_SUCCESS;
 }
 
+/* Calls of this thread in which types may end, and with them attributes, whose
+ * callbacks may still use them. What is met there is not kept: its handle may be
+ * another type's soon. */
+static __thread int mt_ending;
+/* The type that it is freeing, which is in no table any more. NULL: it was never
+ * met, or nothing is being freed. */
+static __thread struct mt_act_type *mt_freeing;
+static __thread MT_Datatype mt_freeing_handle;
+
 /* MPI_Pack of MPICH refuses MPI_BOTTOM, which is NULL. So the type that we give it
  * begins before the buffer, and the buffer as much behind where it is. */
 enum { MT_ACT_SHIFT = 64 };
 
-static void *shifted(const void *buffer)
+static void *shifted(const struct mt_act_type *type, const void *buffer)
 {
-    return (void *)((uintptr_t)buffer + MT_ACT_SHIFT);
+    return (void *)((uintptr_t)buffer + (uintptr_t)type->shift);
 }
 
 void mt_act_type_free(struct mt_act_type *type)
 {
-    if (type->shape == MT_ACT_NATIVE) {
+    if (type->shift != 0) {
+        mt_ending++;
         MT_PMPI(Type_free)(&type->native);
+        mt_ending--;
     }
     free(type->blocks);
     free(type);
 }
 
-/* The copy carries no attributes, so nobody's copy function is called. */
+/* The copy carries no attributes, so nobody's copy function is called. Of a type
+ * that ends there can be none. */
 static bool keep_native(MT_Datatype handle, struct mt_act_type *type)
 {
     int one = 1;
     MT_Aint before = -MT_ACT_SHIFT;
-    return type->shape != MT_ACT_NATIVE ||
-           (MT_PMPI(Type_create_hindexed)(1, &one, &before, handle,
-                                          &type->native) == MT_SUCCESS &&
-            MT_PMPI(Type_commit)(&type->native) == MT_SUCCESS);
+    if (type->shape != MT_ACT_NATIVE) {
+        return true;
+    }
+    if (mt_ending > 0) {
+        type->native = handle;
+        return true;
+    }
+    if (MT_PMPI(Type_create_hindexed)(1, &one, &before, handle,
+                                      &type->native) != MT_SUCCESS) {
+        return false;
+    }
+    type->shift = MT_ACT_SHIFT;
+    return MT_PMPI(Type_commit)(&type->native) == MT_SUCCESS;
 }
-
-/* The type that this thread is freeing, which a callback of its attributes may
- * still use. It is in no table: its handle may be another type's soon. NULL: it was
- * never met, or nothing is being freed. */
-static __thread struct mt_act_type *mt_freeing;
-static __thread MT_Datatype mt_freeing_handle;
 
 MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
 {
@@ -64,12 +79,12 @@ MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
     if (type == NULL) {
         return NULL;
     }
-    mt_act_flatten(handle, type);
+    mt_act_flatten(handle, mt_ending > 0, type);
     if (!keep_native(handle, type)) {
         free(type);
         return NULL;
     }
-    if (handle == mt_freeing_handle) {
+    if (mt_ending > 0) {
         type->users = 1;
         return type;
     }
@@ -118,9 +133,10 @@ static bool pack_native(const struct mt_act_type *type, const char *buffer,
     int64_t most = size > 0 ? (int64_t)(INT32_MAX / size) : 1;
     while (count > 0 && size > 0) {
         int n = (int)(count < most ? count : most), position = 0;
-        if (n == 0 || MT_PMPI(Pack)(shifted(buffer), n, type->native, packed,
-                                    (int)((uint64_t)n * size), &position,
-                                    mt_act.self) != MT_SUCCESS) {
+        if (n == 0 ||
+            MT_PMPI(Pack)(shifted(type, buffer), n, type->native, packed,
+                          (int)((uint64_t)n * size), &position,
+                          mt_act.self) != MT_SUCCESS) {
             return false;
         }
         buffer += n * type->layout.extent;
@@ -157,8 +173,8 @@ static bool unpack_part(const struct mt_act_type *type, const char *packed,
     bool done = whole != NULL && pack_native(type, element, 1, whole);
     if (done) {
         memcpy(whole, packed, bytes);
-        done = MT_PMPI(Unpack)(whole, size, &position, shifted(element), 1,
-                               type->native, mt_act.self) == MT_SUCCESS;
+        done = MT_PMPI(Unpack)(whole, size, &position, shifted(type, element),
+                               1, type->native, mt_act.self) == MT_SUCCESS;
     }
     free(whole);
     return done;
@@ -180,8 +196,9 @@ bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
     while (bytes >= size) {
         uint64_t n = bytes / size < most ? bytes / size : most;
         int position = 0;
-        if (MT_PMPI(Unpack)(from, (int)(n * size), &position, shifted(to),
-                            (int)n, type->native, mt_act.self) != MT_SUCCESS) {
+        if (MT_PMPI(Unpack)(from, (int)(n * size), &position,
+                            shifted(type, to), (int)n, type->native,
+                            mt_act.self) != MT_SUCCESS) {
             return false;
         }
         from += n * size;
@@ -206,7 +223,9 @@ static int Type_free(MT_Datatype *handle)
     MT_Datatype outer_handle = mt_freeing_handle;
     mt_freeing = type;
     mt_freeing_handle = *handle;
+    mt_ending++;
     int rc = MT_PMPI(Type_free)(handle);
+    mt_ending--;
     mt_freeing = outer;
     mt_freeing_handle = outer_handle;
     if (type != NULL) {

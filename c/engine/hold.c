@@ -131,15 +131,15 @@ bool mt_hold_late(struct mt_engine *engine, uint64_t now_ns)
     return kept != NULL;
 }
 
-void mt_engine_look(struct mt_engine *engine)
+uint32_t mt_engine_look(struct mt_engine *engine)
 {
-    __atomic_store_n(&engine->looks,
-                     __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1,
-                     __ATOMIC_RELAXED);
+    uint32_t looks = __atomic_load_n(&engine->looks, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->looks, looks, __ATOMIC_RELAXED);
     if (mt_unlikely(__atomic_load_n(&engine->holding, __ATOMIC_RELAXED) !=
                     NULL)) {
         mt_engine_lock(engine);
         mt_hold_end(engine);
         mt_engine_unlock(engine);
     }
+    return looks;
 }

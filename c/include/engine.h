@@ -279,8 +279,8 @@ bool mt_engine_progress(struct mt_engine *engine);
 /* The same for who looks again at once: most of its turns look at rings only. */
 bool mt_engine_spin(struct mt_engine *engine);
 /* The program waits or looks, though perhaps without a turn, for what it wants is here:
- * what was held back for the sake of later messages leaves. */
-void mt_engine_look(struct mt_engine *engine);
+ * what was held back for the sake of later messages leaves. How often it was called. */
+uint32_t mt_engine_look(struct mt_engine *engine);
 /* A call that waits for long, and takes turns as long as it does: meanwhile nobody
  * depends on the engine's thread. In pairs. */
 void mt_engine_attend(struct mt_engine *engine);

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../include/fileroom.h"
 #include "../include/version.gen.h"
 #include "compat.h"
 #include "state.h"
@@ -45,7 +46,7 @@ static bool mt_control_add(uint32_t attached, uint32_t left,
         return false;
     }
     struct mt_control *c = MAP_FAILED;
-    if (posix_fallocate(fd, 0, sizeof(*c)) == 0) {
+    if (mt_file_room(fd, 0, sizeof(*c))) {
         c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);

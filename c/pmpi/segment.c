@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../include/fileroom.h"
 #include "../include/version.gen.h"
 #include "../probe/clock.h"
 #include "compat.h"
@@ -111,7 +112,7 @@ static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
     }
     struct statx st;
     void *p = MAP_FAILED;
-    if (posix_fallocate(fd, 0, (off_t)bytes) == 0 &&
+    if (mt_file_room(fd, 0, bytes) &&
         mt_stat(fd, "", AT_EMPTY_PATH, &st)) {
         p = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
@@ -219,7 +220,7 @@ static bool mt_segment_extend(uint64_t bytes)
     struct statx st;
     bool done = mt_stat(fd, "", AT_EMPTY_PATH, &st) && st.stx_ino == mt_inode &&
                 mt_room(mt_job_path, bytes) >= bytes &&
-                posix_fallocate(fd, 0, (off_t)bytes) == 0;
+                mt_file_room(fd, 0, bytes);
     close(fd);
     if (done) {
         h->file_bytes = bytes;

@@ -5,7 +5,7 @@
  * application thread more than the copy that a miss costs; the longer nothing
  * was missed, the longer it sleeps in between. Signals are the application's:
  * all are blocked in it. */
-#include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -29,6 +29,7 @@ struct mt_regservice {
     struct mt_regservice_options options;
     struct mt_regcache *table;
     struct mt_regservice_calls calls;
+    char library[PATH_MAX];
     pthread_t thread;
     sem_t opened;
     uintptr_t core; /* 0: it could not be made */
@@ -191,14 +192,14 @@ static int mt_regservice_start_thread(struct mt_regservice *s)
 
 static bool mt_regservice_wait_opened(struct mt_regservice *s)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += OPEN_SECONDS;
-    int result;
-    do {
-        result = sem_timedwait(&s->opened, &until);
-    } while (result != 0 && errno == EINTR);
-    return result == 0;
+    uint64_t begin = mt_regservice_now_ns(); /* sem_timedwait has a clock that is set */
+    while (sem_trywait(&s->opened) != 0) {
+        if (mt_regservice_now_ns() - begin > OPEN_SECONDS * UINT64_C(1000000000)) {
+            return false;
+        }
+        mt_regservice_nap(NAP_LEAST_NS);
+    }
+    return true;
 }
 
 static void mt_regservice_free(struct mt_regservice *s)
@@ -217,6 +218,7 @@ mt_regservice_new(const struct mt_regservice_options *options)
         return NULL;
     }
     s->options = *options;
+    snprintf(s->library, sizeof(s->library), "%s", options->library);
     if (s->options.access == 0) {
         s->options.access =
             MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ;
@@ -225,7 +227,7 @@ mt_regservice_new(const struct mt_regservice_options *options)
         .user = s,
         .max_bytes = options->max_bytes,
         .local_ranks = options->local_ranks != 0 ? options->local_ranks : 1,
-        .library = options->library,
+        .library = s->library,
         .watched = &mt_memhook,
         .enlist = mt_regservice_enlist,
         .discharge = mt_regservice_discharge,

@@ -29,7 +29,6 @@ _Static_assert(MT_THREAD_MULTIPLE == MPI_THREAD_MULTIPLE, "thread level");
 _Static_assert(MT_ANY_TAG == MPI_ANY_TAG, "MPI_ANY_TAG");
 _Static_assert(MT_TAG_UB == MPI_TAG_UB, "MPI_TAG_UB");
 _Static_assert(MT_ORDER_C == MPI_ORDER_C, "MPI_ORDER_C");
-_Static_assert(MT_BSEND_OVERHEAD == MPI_BSEND_OVERHEAD, "MPI_BSEND_OVERHEAD");
 _Static_assert(MT_ERR_BUFFER == MPI_ERR_BUFFER, "MPI_ERR_BUFFER");
 _Static_assert(MT_ERR_TRUNCATE == MPI_ERR_TRUNCATE, "MPI_ERR_TRUNCATE");
 _Static_assert(MT_ERR_OTHER == MPI_ERR_OTHER, "MPI_ERR_OTHER");

@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../fabric/shm/shm.h"
 #include "check.h"
@@ -304,6 +307,24 @@ static size_t draw_source(uint8_t *at)
     return sizeof(source);
 }
 
+/* A process that has no descriptor left cannot ask, and takes nobody for dead. */
+static void without_descriptors(void)
+{
+    struct rlimit limit, none;
+    pid_t dead = fork();
+    if (dead == 0) {
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(dead, NULL, 0), dead);
+    CHECK(mt_shm_pid_died((int32_t)dead));
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    CHECK(!mt_shm_pid_died((int32_t)getpid()));
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    CHECK(!mt_shm_pid_died((int32_t)getpid()));
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t input[MOST];
@@ -314,6 +335,7 @@ int main(int argc, char **argv)
 #endif
     inputs = argc > 1 ? strtoull(argv[1], NULL, 10) : inputs;
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    without_descriptors();
     start();
     for (uint64_t i = 0; i < inputs; i++) {
         size_t n = 0;

@@ -73,16 +73,56 @@ static void side_close(struct side *s)
     close(made_events[1]);
 }
 
-static enum mt_status send_word(struct mt_fabric_qp *qp, uint64_t id)
+static enum mt_status send_as(struct mt_fabric_qp *qp, uint64_t id,
+                              uint32_t flags)
 {
     uint64_t word = id;
     struct mt_fabric_piece p = {&word, sizeof(word), 0};
     struct mt_fabric_send work = {.id = id,
                                   .opcode = MT_FABRIC_SEND,
-                                  .flags = MT_FABRIC_SIGNALED | MT_FABRIC_INLINE,
+                                  .flags = flags | MT_FABRIC_INLINE,
                                   .piece_count = 1,
                                   .pieces = &p};
     return mt_fabric_post_send(qp, &work);
+}
+
+static enum mt_status send_word(struct mt_fabric_qp *qp, uint64_t id)
+{
+    return send_as(qp, id, MT_FABRIC_SIGNALED);
+}
+
+/* ---- accounts ---- */
+
+static uint64_t ended(struct side *s)
+{
+    struct mt_fabric_completion c;
+    assert(mt_fabric_poll(s->cq, &c, 1) == 1 && c.status == MT_OK);
+    return c.id;
+}
+
+/* The numbers of requests wrap after 2^32, which the depth of a queue does not
+ * divide: ids stay those of their requests, and no more are taken than there is room
+ * for. */
+static void wraps(uint64_t every)
+{
+    enum { ALL = 3200 };
+    struct side s = side_open(false);
+    struct mt_verbs_queue *sends = &((struct mt_verbs_qp *)s.qp)->sends;
+    sends->head = sends->tail = (uint32_t)-1003;
+    for (uint64_t id = 0; id < ALL; id++) {
+        bool last = id % every == every - 1;
+        assert(send_as(s.qp, id, last ? MT_FABRIC_SIGNALED : 0) == MT_OK);
+        assert(!last || ended(&s) == id);
+    }
+    for (uint64_t id = 0; id < DEPTH - 1; id++) {
+        assert(send_as(s.qp, id, 0) == MT_OK);
+    }
+    assert(send_word(s.qp, DEPTH) == MT_OK);
+    assert(send_word(s.qp, DEPTH + 1) == MT_EAGAIN);
+    assert(ended(&s) == DEPTH);
+    assert(send_word(s.qp, DEPTH + 1) == MT_OK);
+    assert(ended(&s) == DEPTH + 1);
+    side_close(&s);
 }
 
 /* ---- events ---- */
@@ -296,6 +336,8 @@ static void threads(void)
 
 int main(void)
 {
+    wraps(8);
+    wraps(32);
     events();
     errors();
     path_mtu();

@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../../include/fileroom.h"
 #include "../soft/soft.h"
 
 /* Address space of an arena. It costs nothing until it is handed out; every peer
@@ -174,9 +175,8 @@ void *mt_shm_arena_take(struct mt_shm_arena *arena, uint64_t bytes)
     uint64_t all = mt_arena_pages(arena);
     uint64_t first =
         pages > 0 && pages < all ? mt_arena_find(arena, pages) : all;
-    if (first == all ||
-        fallocate(arena->fd, 0, (off_t)(first * MT_ARENA_PAGE),
-                  (off_t)(pages * MT_ARENA_PAGE)) != 0) {
+    if (first == all || !mt_file_room(arena->fd, first * MT_ARENA_PAGE,
+                                      pages * MT_ARENA_PAGE)) {
         return NULL;
     }
     arena->pages[first] = (uint32_t)pages;
@@ -272,6 +272,9 @@ enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
     }
     peer->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
     /* the process may be another one with the number of the dead */
+    if (peer->pidfd < 0 && errno != ESRCH) {
+        return MT_ENOMEM;
+    }
     if (peer->pidfd < 0 || mt_start_time(identity->pid) != identity->pid_start) {
         mt_shm_peer_close(peer);
         return MT_EPEER;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1
 #include "shm.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -164,7 +165,7 @@ bool mt_shm_pid_died(int32_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0) {
-        return true;
+        return errno == ESRCH; /* else it is not known now */
     }
     struct pollfd p = {.fd = fd, .events = POLLIN};
     bool died = poll(&p, 1, 0) == 1;

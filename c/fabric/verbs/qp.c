@@ -15,7 +15,11 @@ enum mt_status mt_verbs_queue_make(struct mt_verbs_queue *queue, uint32_t depth,
                                    bool sends)
 {
     queue->depth = depth;
-    queue->slots = calloc(depth, sizeof(*queue->slots));
+    queue->mask = 0;
+    while (queue->mask + 1 < depth) {
+        queue->mask = 2 * queue->mask + 1;
+    }
+    queue->slots = calloc(queue->mask + 1, sizeof(*queue->slots));
     queue->unused = sends ? NULL : calloc(depth, sizeof(*queue->unused));
     if (queue->slots == NULL || (!sends && queue->unused == NULL)) {
         return MT_ENOMEM;

@@ -153,8 +153,9 @@ enum mt_status mt_verbs_event_take(struct mt_fabric_context *context,
 /* ---- objects ---- */
 
 /* What was posted to a queue and has not completed. Sends complete in the order
- * of posting: a slot is the number of the request. Receives of a shared queue
- * need not: their slots are given out from a list of free ones. */
+ * of posting: a slot is the number of the request, of a power of two of them, since
+ * numbers wrap. Receives of a shared queue need not: their slots are given out from a
+ * list of free ones. */
 struct mt_verbs_slot {
     uint64_t id;
     const uint8_t *grh; /* UD receive: where the route header will be */
@@ -164,6 +165,7 @@ struct mt_verbs_queue {
     struct mt_verbs_slot *slots;
     uint16_t *unused;   /* receives: slots that are free, the next is the last */
     uint32_t depth;
+    uint32_t mask;       /* of slots, depth of them or more */
     uint32_t head, tail; /* sends: numbers of the oldest and the next request */
     uint32_t used;       /* receives */
     bool datagrams;

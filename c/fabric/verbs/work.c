@@ -129,7 +129,7 @@ static enum mt_status mt_verbs_post_send(struct mt_fabric_qp *base,
         return MT_EINVAL;
     }
     mt_verbs_lock(context);
-    uint32_t slot = sends->tail % sends->depth;
+    uint32_t slot = sends->tail & sends->mask;
     if (sends->tail - sends->head == sends->depth) {
         status = MT_EAGAIN;
     } else {
@@ -280,9 +280,7 @@ static const struct mt_verbs_slot *mt_slot_take(struct mt_verbs_owner *owner,
     if ((wc->wr_id & mt_receive_bit) == 0) {
         struct mt_verbs_queue *sends = &owner->qp->sends;
         /* those posted before it without SIGNALED are over, too */
-        uint32_t back = (slot + sends->depth - sends->head % sends->depth) %
-                        sends->depth;
-        sends->head += back + 1;
+        sends->head += ((slot - sends->head) & sends->mask) + 1;
         return &sends->slots[slot];
     }
     struct mt_verbs_queue *receives =

@@ -176,6 +176,29 @@ static void freed_persistent(void)
     }
 }
 
+static int ring_when_freed(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void)key;
+    (void)value;
+    (void)extra;
+    ring(comm);
+    return MPI_SUCCESS;
+}
+
+/* What is called for its attributes while it is freed may still use it. */
+static void used_when_freed(void)
+{
+    int key, value = 0;
+    MPI_Comm comm;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, ring_when_freed, &key, NULL);
+    for (int i = 0; i < 3; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_attr(comm, key, &value);
+        ring_and_free(comm);
+    }
+    MPI_Comm_free_keyval(&key);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm, again;
@@ -202,6 +225,7 @@ int main(int argc, char **argv)
     not_ours();
     freed_in_use();
     freed_persistent();
+    used_when_freed();
     ring(MPI_COMM_WORLD);
     return end();
 }

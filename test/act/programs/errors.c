@@ -121,6 +121,56 @@ static void no_buffer(MPI_Comm comm)
     CHECK(given == room && bytes == (int)sizeof(room));
 }
 
+#ifdef MPICH_VERSION /* Open MPI says nothing before all have ended */
+enum { DONE, CUT, AWAITED, AWAITED_THERE, FOUR };
+
+/* A message that is cut off among others of which some have come, and some have not:
+ * those that have come end, the others stay. Of two communicators, the second of which
+ * the library makes. */
+static void some_end(MPI_Comm comm)
+{
+    int got[FOUR] = {0}, one = 1, done = 0, rc = MPI_SUCCESS;
+    char cut[4], text[8] = "1234567";
+    MPI_Request r[FOUR], request;
+    MPI_Status statuses[FOUR];
+    MPI_Comm theirs;
+    MPI_Comm_idup(comm, &theirs, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(theirs, MPI_ERRORS_RETURN);
+    if (rank == 1) {
+        MPI_Send(&one, 1, MPI_INT, 0, DONE, comm);
+        MPI_Send(text, 8, MPI_CHAR, 0, CUT, theirs);
+        MPI_Recv(&one, 1, MPI_INT, 0, 9, comm, MPI_STATUS_IGNORE);
+        MPI_Send(&one, 1, MPI_INT, 0, AWAITED, comm);
+        MPI_Send(&one, 1, MPI_INT, 0, AWAITED_THERE, theirs);
+        MPI_Comm_free(&theirs);
+        return;
+    }
+    MPI_Irecv(&got[DONE], 1, MPI_INT, 1, DONE, comm, &r[DONE]);
+    MPI_Irecv(cut, 4, MPI_CHAR, 1, CUT, theirs, &r[CUT]);
+    MPI_Irecv(&got[AWAITED], 1, MPI_INT, 1, AWAITED, comm, &r[AWAITED]);
+    MPI_Irecv(&got[AWAITED_THERE], 1, MPI_INT, 1, AWAITED_THERE, theirs,
+              &r[AWAITED_THERE]);
+    while (rc == MPI_SUCCESS && !done) {
+        rc = MPI_Testall(FOUR, r, &done, statuses);
+    }
+    CHECK(class_of(rc) == MPI_ERR_IN_STATUS && !done);
+    CHECK(class_of(statuses[CUT].MPI_ERROR) == MPI_ERR_TRUNCATE);
+    CHECK(r[CUT] == MPI_REQUEST_NULL);
+    CHECK(class_of(statuses[AWAITED].MPI_ERROR) == MPI_ERR_PENDING);
+    CHECK(class_of(statuses[AWAITED_THERE].MPI_ERROR) == MPI_ERR_PENDING);
+    CHECK(r[AWAITED] != MPI_REQUEST_NULL && r[AWAITED_THERE] != MPI_REQUEST_NULL);
+    if (class_of(statuses[DONE].MPI_ERROR) != MPI_ERR_PENDING) {
+        CHECK(statuses[DONE].MPI_ERROR == MPI_SUCCESS && got[DONE] == 1);
+        CHECK(r[DONE] == MPI_REQUEST_NULL);
+    }
+    MPI_Send(&one, 1, MPI_INT, 1, 9, comm);
+    CHECK(MPI_Waitall(FOUR, r, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    CHECK(got[DONE] == 1 && got[AWAITED] == 1 && got[AWAITED_THERE] == 1);
+    MPI_Comm_free(&theirs);
+}
+#endif
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm, own;
@@ -135,6 +185,9 @@ int main(int argc, char **argv)
     }
     wrong_arguments(comm);
     no_buffer(comm);
+#ifdef MPICH_VERSION
+    some_end(comm);
+#endif
     MPI_Comm_dup(comm, &own);
     MPI_Comm_create_errhandler(handler, &mine);
     MPI_Comm_set_errhandler(own, mine);

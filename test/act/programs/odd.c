@@ -125,6 +125,47 @@ static void freed(void)
     MPI_Type_free_keyval(&key);
 }
 
+/* The same of types that end later than they are freed, with the last one that is made
+ * of them; types that are met then are strange ones, too. */
+static void freed_later(int (*make)(int, MPI_Datatype *))
+{
+    int key;
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, used_when_freed, &key, NULL);
+    for (int i = 0; i < 20; i++) {
+        int stride = make(2 + i % 5, NULL);
+        MPI_Datatype type, of_it;
+        make(2 + i % 5, &type);
+        MPI_Type_commit(&type);
+        MPI_Type_set_attr(type, key, &stride);
+        MPI_Type_contiguous(1, type, &of_it);
+        MPI_Type_commit(&of_it);
+        to_self(of_it, stride);
+        MPI_Type_free(&type);
+        MPI_Type_free(&of_it);
+    }
+    MPI_Type_free_keyval(&key);
+}
+
+static int plain(int stride, MPI_Datatype *type_p)
+{
+    if (type_p != NULL) {
+        MPI_Type_vector(4, 1, stride, MPI_INT, type_p);
+    }
+    return stride;
+}
+
+/* Of every other int, in a way that only the library knows. */
+static int dealt(int size, MPI_Datatype *type_p)
+{
+    int sizes = 8, how = MPI_DISTRIBUTE_CYCLIC, of = 1, grid = 2;
+    (void)size;
+    if (type_p != NULL) {
+        MPI_Type_create_darray(2, 0, 1, &sizes, &how, &of, &grid, MPI_ORDER_C,
+                               MPI_INT, type_p);
+    }
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -132,5 +173,7 @@ int main(int argc, char **argv)
     cyclic();
     deep();
     freed();
+    freed_later(plain);
+    freed_later(dealt);
     return end();
 }
