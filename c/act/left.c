@@ -19,7 +19,8 @@ bool mt_act_ours(const struct mt_act_comm *comm, const struct mt_act_message *m,
         add(&mt_act.left.messages_by_arguments, 1);
         return false;
     }
-    struct mt_act_type *type = mt_act_type_find(m->datatype);
+    struct mt_act_type *type = /* none behind MPI_Finalize, in a callback there */
+        mt_act.engine != NULL ? mt_act_type_find(m->datatype) : NULL;
     add(&mt_act.left.messages_of_communicators, 1);
     if (type != NULL) {
         if (m->count > 0) {
