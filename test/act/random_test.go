@@ -16,6 +16,7 @@ import (
 var (
 	long     = flag.Bool("long", false, "random programs: many seeds, and checked messages with faults; messages of more than 2 GiB by every way")
 	messages = flag.Uint64("messages", 100_000_000, "checked messages of -long")
+	firstJob = flag.Int("first-job", 0, "job that -messages begin with: all before it have run")
 	seeds    = flag.Int("seeds", 100, "seeds of -long")
 )
 
@@ -168,7 +169,7 @@ func TestRandomFaults(t *testing.T) {
 func testMessages(t *testing.T, r randomJob, faults string) {
 	const each, fewer = 150_000, 15_000
 	start, done := time.Now(), uint64(0)
-	for i := 0; done < *messages; i++ {
+	for i := *firstJob; done < *messages; i++ {
 		r.seed = uint64(1000 + i)
 		r.args = []string{fmt.Sprint(min(each, *messages-done)), "short"}
 		if i%2 == 1 {

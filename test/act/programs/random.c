@@ -26,7 +26,8 @@ enum {
     RANKS = 8,
     LONGEST_INTS = 75000,
     BUFFERED_MOST = 4104, /* ints of a buffered message */
-    OWN_TAG = 1000, /* and above: of one message, or storm, alone */
+    OWN_TAG = 1000, /* and above: of one message, or storm; below: of exchanges */
+    OWN_TAGS = 20000,
     THREADS = 3,
 };
 
@@ -73,7 +74,7 @@ struct comm {
  * made by one split. */
 enum { WORLD, COPY, REVERSED, EVEN, ODD, THEIRS, COMMS };
 static _Thread_local struct comm comms[COMMS];
-static _Thread_local MPI_Comm base; /* that all are made of */
+static _Thread_local MPI_Comm base; /* of all */
 
 static void comm_list(struct comm *c, int first, int step)
 {
@@ -159,7 +160,7 @@ static struct message draw_message(void)
     m.any_tag = way == 1;
     m.tag = (int)draw(&plan, 3);
     if (m.any_source) {
-        m.tag = OWN_TAG + (int)(m.id % 20000);
+        m.tag = OWN_TAG + (int)(m.id % OWN_TAGS);
     }
     m.out = draw_layout(m.ints);
     m.in = draw_layout(m.ints);
@@ -515,7 +516,7 @@ static void exchange(void)
     free(q);
 }
 
-/* One persistent pair of requests, used again and again. */
+/* One persistent pair, used again and again. */
 static void again(void)
 {
     struct message m = draw_message();
@@ -595,7 +596,7 @@ static void storm(void)
     struct message first = draw_message(); /* for its communicator and root */
     const struct comm *c = first.comm;
     int each = 1 + (int)draw(&plan, STORM), all = each * c->size;
-    int tag = OWN_TAG + (int)(first.id % 20000);
+    int tag = OWN_TAG + (int)(first.id % OWN_TAGS);
     for (int i = 0; i < all; i++) {
         struct message m = draw_message();
         m.comm = c;
@@ -632,7 +633,7 @@ static void cancelled(void)
     MPI_Status status;
     int is = 0, number;
     if (m.to == rank) {
-        MPI_Irecv(&number, 1, MPI_INT, MPI_ANY_SOURCE, OWN_TAG - 1,
+        MPI_Irecv(&number, 1, MPI_INT, MPI_ANY_SOURCE, OWN_TAG + OWN_TAGS,
                   m.comm->handle, &request);
         MPI_Cancel(&request);
         MPI_Wait(&request, &status);
@@ -719,8 +720,6 @@ static void phase(void *buffer, int bytes)
         comm_make(which);
     }
 }
-
-/* ---- a program ---- */
 
 struct program {
     pthread_t thread;
