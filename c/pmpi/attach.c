@@ -116,8 +116,18 @@ static uint32_t mt_attach_family(void)
         mt_attach_symbol("ompi_mpi_comm_world") != NULL) {
         return MPITRACE_MPI_FAMILY_OPENMPI;
     }
+    /* One with types of its own over another library tells that one's name, too: it
+     * is not of its family. Who stands in front is in the first line. */
+    static const char *const others[] = {"MPIwrapper", "MPItrampoline",
+                                         "MUKAUTUVA"};
     static const char *const mpich[] = {"MPICH", "Intel(R) MPI", "MVAPICH",
-                                        "CRAY MPICH", "ParaStation MPI"};
+                                        "ParaStation MPI"};
+    text[line] = '\0';
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strstr(text, others[i]) != NULL) {
+            return MPITRACE_MPI_FAMILY_UNKNOWN;
+        }
+    }
     for (size_t i = 0; i < sizeof(mpich) / sizeof(mpich[0]); i++) {
         if (strstr(text, mpich[i]) != NULL) {
             return MPITRACE_MPI_FAMILY_MPICH;

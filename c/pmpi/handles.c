@@ -300,8 +300,8 @@ static void *mt_scratch(size_t bytes)
     return tls->scratch;
 }
 
-/* A call made inside a callback must not touch the scratch that the outer call
- * is using: it gets memory of its own. */
+/* A call made inside a callback, or by another user-level thread, must not touch the
+ * scratch that a call is using: it gets memory of its own. */
 void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
                           int n, const MT_Request *requests, MT_Status *given)
 {
@@ -311,11 +311,13 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
     }
     size_t bytes =
         (size_t)n * (sizeof(struct mt_pending) + sizeof(MT_Status));
-    if (mt_unlikely(call->nested != 0)) {
+    if (mt_unlikely(call->nested != 0 || mt_tls.scratch_taken != 0)) {
         array->pending = mt_map(bytes);
         array->temporary = array->pending != NULL ? bytes : 0;
     } else {
         array->pending = mt_scratch(bytes);
+        array->scratch = array->pending != NULL;
+        mt_tls.scratch_taken = array->scratch;
     }
     if (array->pending == NULL) {
         mt_kill_switch("no memory for an array of requests");
@@ -335,5 +337,7 @@ void MT_NAME(array_end)(struct mt_array *array)
 {
     if (mt_unlikely(array->temporary != 0)) {
         munmap(array->pending, array->temporary);
+    } else if (array->scratch) {
+        mt_tls.scratch_taken = 0;
     }
 }

@@ -40,6 +40,7 @@ struct mt_array {
     int n;            /* requests noted */
     uint32_t awaited; /* of them, those in the table with a peer */
     size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
+    bool scratch;     /* is taken */
 };
 
 /* The class of a code that a function of MPI returned. */

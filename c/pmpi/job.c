@@ -75,6 +75,26 @@ static void mt_job_clean(char *text)
     }
 }
 
+/* What is too long for a name ends with a hash of all of it (FNV-1a). */
+static void mt_job_name(char *text, size_t size, const char *prefix,
+                        const char *value)
+{
+    enum { HASH = 1 + 16 }; /* digits, and what is before them */
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    size_t room = size - 1 - strlen(prefix);
+    if (strlen(value) <= room) {
+        snprintf(text, size, "%s%s", prefix, value);
+        return;
+    }
+    for (const char *c = value; *c != '\0'; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    }
+    memcpy(text, prefix, strlen(prefix));
+    memcpy(text + strlen(prefix), value, room - HASH);
+    snprintf(text + size - 1 - HASH, HASH + 1, "-%016llx",
+             (unsigned long long)hash);
+}
+
 /* The name of a job from the port that a proxy of Hydra has as an argument, or from the
  * proxy itself. False: it is none. */
 static bool mt_job_proxy(unsigned pid, char *text, size_t size)
@@ -88,7 +108,7 @@ static bool mt_job_proxy(unsigned pid, char *text, size_t size)
     for (const char *a = arguments; a < end; a += strlen(a) + 1) {
         const char *value = a + strlen(a) + 1;
         if (strcmp(a, "--control-port") == 0 && value < end) {
-            snprintf(text, size, "hydra-%.50s", value);
+            mt_job_name(text, size, "hydra-", value);
             return true;
         }
     }
@@ -126,7 +146,7 @@ static void mt_job_id(struct mt_seg_header *h)
     } else if (slurm != NULL && step != NULL) {
         snprintf(h->job, size, "slurm-%s.%s", slurm, step);
     } else if (pmix != NULL) {
-        snprintf(h->job, size, "pmix-%s", pmix);
+        mt_job_name(h->job, size, "pmix-", pmix);
     } else if (getenv("PMI_RANK") != NULL) {
         mt_job_hydra(h->job, size);
     } else {
@@ -143,7 +163,7 @@ static void mt_job_world(struct mt_seg_header *h)
     const char *launcher = "none";
     if (pmix != NULL) {
         launcher = getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "openmpi" : "pmix";
-        snprintf(h->world, size, "%s", pmix);
+        mt_job_name(h->world, size, "", pmix);
     } else if (getenv("SLURM_STEP_ID") != NULL &&
                getenv("SLURM_PROCID") != NULL) {
         snprintf(h->world, size, "%s.%s", getenv("SLURM_JOB_ID"),

@@ -137,8 +137,12 @@ static void mt_life_stack_depth(void)
 
 bool mt_life_init_enter(void)
 {
-    if (mt_process.started || mt_process.family == MPITRACE_MPI_FAMILY_UNKNOWN) {
+    if (mt_process.family == MPITRACE_MPI_FAMILY_UNKNOWN) {
         return false;
+    }
+    if (mt_process.started) { /* again, after one that failed? */
+        return mt_process.header != NULL && !mt_forked &&
+               mt_process.header->init_exit_ticks == 0;
     }
     mt_process.started = true;
     mt_process.pid = (uint32_t)getpid();
@@ -182,8 +186,8 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
 {
     struct mt_seg_header *h = mt_process.header;
     uint64_t begin = mt_clock_now();
-    h->init_exit_ticks = begin;
     if (!failed) {
+        h->init_exit_ticks = begin;
         ops->world_begin();
         if (ops->is_spawned()) {
             h->flags |= MPITRACE_HEADER_FLAG_SPAWNED;

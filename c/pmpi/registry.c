@@ -308,7 +308,8 @@ struct mt_comm *mt_registry_comm(uint64_t handle)
         return c;
     }
     struct mt_comm fresh = {.handle = handle};
-    if (!mt_registry_ops.comm_describe(handle, &fresh)) {
+    if (mt_registry_ops.comm_describe == NULL || /* MPI_Init has not returned */
+        !mt_registry_ops.comm_describe(handle, &fresh)) {
         return &mt_reg->other;
     }
     fresh.comparable = 0;
@@ -458,7 +459,8 @@ void mt_registry_type(uint64_t handle, struct mt_type_cached *found_p)
         return;
     }
     mt_cold_unlock();
-    if (!mt_registry_ops.type_describe(handle, &facts)) {
+    if (mt_registry_ops.type_describe == NULL ||
+        !mt_registry_ops.type_describe(handle, &facts)) {
         found_p->size = 0;
         found_p->index = 0;
         return;

@@ -74,7 +74,9 @@ static bool mt_shard_peer_rows(struct mt_shard *shard)
 
 static bool mt_shard_sections(struct mt_shard *shard)
 {
+    static struct mt_seg_peer nobody; /* until there are rows of peers */
     bool first = shard->number == 0;
+    shard->peers = &nobody;
     struct mt_seg_section *thread =
         mt_rows(MPITRACE_SECTION_KIND_THREAD, shard->number,
                 sizeof(struct mt_seg_thread), 1, &shard->thread);
@@ -220,6 +222,7 @@ static void mt_shard_return(void *arg)
         munmap(mt_tls.scratch, mt_tls.scratch_bytes);
         mt_tls.scratch = NULL;
         mt_tls.scratch_bytes = 0;
+        mt_tls.scratch_taken = 0;
     }
     if (shard->shared == 0) {
         __atomic_store_n(&shard->held, 0, __ATOMIC_RELEASE);

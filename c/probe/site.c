@@ -348,6 +348,9 @@ struct mt_seg_function *mt_function_slow(struct mt_shard *shard, uint32_t id)
 uint16_t mt_peer_slow(struct mt_shard *shard, int32_t world_rank)
 {
     struct mt_seg_section *s = shard->peer_section;
+    if (s == NULL) { /* MPI_Init has not returned: peers are nobody's rows */
+        return 1;
+    }
     bool special = (uint32_t)world_rank >= shard->peer_limit;
     if (special && world_rank >= 0) {
         world_rank = MPITRACE_PEER_OTHER;

@@ -1,11 +1,12 @@
 /* sources: c/regservice/loaded/guard.c */
 /* A guarded thread and those that it starts: whatever they ask the kernel for,
- * all signals stay blocked in them, handlers stay what they were, and they are
- * told that it was done. The threads beside them are as ever. */
+ * all signals stay blocked in them, handlers and limits stay what they were, and they
+ * are told that it was done. The threads beside them are as ever. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -41,6 +42,13 @@ static void *try(void *unused)
     CHECK(syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), SIGUSR1) ==
           0);
     CHECK(handled == 0);
+    struct rlimit limit, lower, after;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 64);
+    lower = (struct rlimit){.rlim_cur = 64, .rlim_max = limit.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &lower) == 0);
+    CHECK(syscall(SYS_setrlimit, RLIMIT_NOFILE, &lower) == 0);
+    CHECK(getrlimit(RLIMIT_NOFILE, &after) == 0);
+    CHECK(after.rlim_cur == limit.rlim_cur);
     if (!nested) {
         pthread_t thread;
         nested = true;

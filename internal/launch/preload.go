@@ -2,21 +2,28 @@ package launch
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
 const preloadVariable = "LD_PRELOAD"
 
 // JoinPreload puts shim in front of the libraries that the user preloads
-// already: an LD_PRELOAD value, separated by colons or blanks.
+// already, an LD_PRELOAD value, separated by colons or blanks; but behind the
+// address sanitizer, which ends a program where it does not come first.
 func JoinPreload(shim, user string) string {
-	list := []string{shim}
+	var first, rest []string
 	for _, name := range strings.FieldsFunc(user, func(r rune) bool { return r == ':' || r == ' ' }) {
-		if name != shim {
-			list = append(list, name)
+		switch {
+		case name == shim:
+		case strings.Contains(filepath.Base(name), "asan"):
+			first = append(first, name)
+		default:
+			rest = append(rest, name)
 		}
 	}
-	return strings.Join(list, ":")
+	return strings.Join(slices.Concat(first, []string{shim}, rest), ":")
 }
 
 // checkPreload refuses a path that LD_PRELOAD cannot hold.

@@ -38,11 +38,13 @@ func makeSlurm(r Request) (*Plan, error) {
 			export = "ALL"
 		}
 		var kept []string
+		end := 0 // of the words that are kept, and of those that are not
 		prolog, many := false, false
 		for _, o := range options {
 			switch o.name {
 			case "export":
 				export = o.value()
+				end = o.end
 				continue
 			case "prolog":
 				prolog = true
@@ -51,7 +53,9 @@ func makeSlurm(r Request) (*Plan, error) {
 			case "jobid":
 				allocated = true
 			}
-			kept = append(kept, wordsOnce(args, o, kept)...)
+			// the options of a cluster (-ln 4) share a word
+			kept = append(kept, args[max(o.first, end):max(o.end, end)]...)
+			end = max(o.end, end)
 		}
 		if rest < len(args) && !many {
 			p.Programs = append(p.Programs, args[rest])
@@ -122,15 +126,6 @@ func (p *Plan) RecallNodes(dir string) {
 	if lines[2] != "" {
 		p.sweep = append(p.sweep, "--partition="+lines[2])
 	}
-}
-
-// wordsOnce returns the words of an option; the options of a cluster (-ul)
-// share one word, which only the last of them returns.
-func wordsOnce(args []string, o option, kept []string) []string {
-	if len(kept) > 0 && o.cluster > 0 {
-		return nil
-	}
-	return args[o.first:o.end]
 }
 
 // extendExport adds ours to the value of --export: ALL, NONE or NIL, or a list of

@@ -27,7 +27,7 @@ func (e *NotSupportedError) Unwrap() error { return e.Err }
 
 // What mends most errors.
 const (
-	needPrivilege = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH (setcap cap_bpf,cap_perfmon,cap_dac_read_search+ep mpitrace)"
+	needPrivilege = "run as root, or as a service with CAP_BPF, CAP_PERFMON and CAP_DAC_READ_SEARCH (packaging/systemd/mpitrace-memmon.service)"
 	needKernel    = "Linux 5.15 or newer is needed, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
 )
 

@@ -35,6 +35,7 @@ type world[M comparable] struct {
 	deadline time.Time
 	loading  bool // all are there and are loading
 	loaded   int
+	seats    int      // connections of its ranks
 	verdict  *Verdict // nil: not yet
 }
 
@@ -74,6 +75,7 @@ func (ws *worlds[M]) report(link M, r Report, now time.Time) []answer[M] {
 	if old == nil {
 		m := &member[M]{link: link, report: r}
 		w.members[r.Rank], ws.seats[link] = m, seat[M]{w, m}
+		w.seats++
 	}
 	switch {
 	case w.verdict != nil: // late
@@ -114,10 +116,23 @@ func (ws *worlds[M]) loaded(link M, refused string) []answer[M] {
 func (ws *worlds[M]) gone(link M) []answer[M] {
 	w, m := ws.seats[link].world, ws.seats[link].member
 	delete(ws.seats, link)
-	if w == nil || w.verdict != nil {
+	if w == nil {
+		return nil
+	}
+	w.seats--
+	if w.verdict != nil {
+		ws.forget(w)
 		return nil
 	}
 	return ws.decide(w, m.report.who()+" went away before all ranks were there")
+}
+
+// forget lets go of a world that all of its ranks know the verdict of, for one
+// mpitrace run may start very many.
+func (ws *worlds[M]) forget(w *world[M]) {
+	if w.seats == 0 && len(w.members) == w.first.Size && ws.open[w.first.World] == w {
+		delete(ws.open, w.first.World)
+	}
 }
 
 // expire ends what has waited long enough. It returns when to look again, zero

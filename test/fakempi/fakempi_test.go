@@ -97,9 +97,9 @@ func sameAsNative(t *testing.T, dir string, args ...string) (stderr string) {
 	return stderr
 }
 
-func checkCalls(t *testing.T, dir string) {
+func checkCalls(t *testing.T, dir string, inits int) {
 	t.Helper()
-	want := map[string]int{"MPI_Init": 1, "MPI_Send": 3, "MPI_Barrier": 2, "MPI_Wtime": 1, "MPI_Finalize": 1}
+	want := map[string]int{"MPI_Init": inits, "MPI_Send": 3, "MPI_Barrier": 2, "MPI_Wtime": 1, "MPI_Finalize": 1}
 	got := calls(t, dir)
 	for name, n := range want {
 		if got[name] != n {
@@ -115,7 +115,14 @@ func checkCalls(t *testing.T, dir string) {
 func TestInternalCalls(t *testing.T) {
 	dir := library(t, "MPICH Version: 9.9", "")
 	sameAsNative(t, dir)
-	checkCalls(t, dir)
+	checkCalls(t, dir, 1)
+}
+
+// TestInitAgain: an MPI_Init that fails, and the next one.
+func TestInitAgain(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "", "-DREFUSES")
+	sameAsNative(t, dir)
+	checkCalls(t, dir, 2)
 }
 
 // TestTranslationLayer: two MPI libraries in one process. The one behind calls
@@ -124,17 +131,25 @@ func TestInternalCalls(t *testing.T) {
 func TestTranslationLayer(t *testing.T) {
 	dir := library(t, "MPICH Version: 9.9", "MPICH Version: behind")
 	sameAsNative(t, dir)
-	checkCalls(t, dir)
+	checkCalls(t, dir, 1)
 }
 
+// TestUnknownLibrary: also a layer with types of its own that tells the name of the
+// library behind it.
 func TestUnknownLibrary(t *testing.T) {
-	dir := library(t, "Strange MPI 1.0", "")
-	stderr := sameAsNative(t, dir)
-	if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "mpitrace: this MPI library is not known (Strange MPI 1.0)") {
-		t.Errorf("stderr: %q, want one line that names the library", stderr)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "result")); err == nil {
-		t.Error("a result was written although nothing was measured")
+	for version, name := range map[string]string{
+		"Strange MPI 1.0": "Strange MPI 1.0",
+		`MPIwrapper 2.10, wrapping:\nMPICH Version: 9.9`: "MPIwrapper 2.10, wrapping:",
+		"MPItrampoline 5, MPICH Version: 9.9":            "MPItrampoline 5, MPICH Version: 9.9",
+	} {
+		dir := library(t, version, "")
+		stderr := sameAsNative(t, dir)
+		if strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "mpitrace: this MPI library is not known ("+name+")") {
+			t.Errorf("stderr: %q, want one line that names %s", stderr, name)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "result")); err == nil {
+			t.Error("a result was written although nothing was measured")
+		}
 	}
 }
 
@@ -156,7 +171,7 @@ func TestUnknownFunctions(t *testing.T) {
 	if !strings.Contains(stderr, "mpitrace: the MPI library exports 2 functions that this version does not know (MPI_") || strings.Count(stderr, "not counted") != 1 {
 		t.Errorf("stderr: %q, want one line that counts the unknown functions", stderr)
 	}
-	checkCalls(t, dir)
+	checkCalls(t, dir, 1)
 }
 
 // TestWeakSymbol: where there is no MPI, asking whether it is initialised must
@@ -189,5 +204,5 @@ func TestStderrGone(t *testing.T) {
 		t.Errorf("preloaded with stderr gone: %v", err)
 	}
 	writer.Close()
-	checkCalls(t, dir)
+	checkCalls(t, dir, 1)
 }

@@ -85,7 +85,7 @@ func TestRunOtherwise(t *testing.T) {
 	need(t, mpijob.Tools("util-linux", "setpriv"))
 	powerless := append([]string{"setpriv", "--bounding-set=-all", "--inh-caps=-all"}, append(mpitrace(t, "--memory-monitor"), tell...)...)
 	out, complaints := output(t, powerless)
-	if out != "[]\n" || strings.Count(complaints, "memory is not watched") != 1 || !strings.Contains(complaints, "setcap cap_bpf") {
+	if out != "[]\n" || strings.Count(complaints, "memory is not watched") != 1 || !strings.Contains(complaints, "as a service with CAP_BPF") {
 		t.Errorf("without rights: %q, %s", out, complaints)
 	}
 	helper(t) // skips where it cannot be; nobody asks this one

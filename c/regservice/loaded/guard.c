@@ -2,9 +2,10 @@
  * sets handlers for SIGSEGV, SIGBUS, SIGFPE, SIGPIPE and SIGURG, and on each of
  * its threads, which it starts when it likes, it opens SIGCHLD, SIGPROF, SIGTRAP
  * and others. A signal that the program has blocked everywhere, to read it by
- * signalfd or sigwait, would be taken there and lost.
+ * signalfd or sigwait, would be taken there and lost. It also raises the limit of open
+ * files of the whole process, which the program's children would inherit.
  *
- * It asks the kernel for both by the system call, so only the kernel can refuse:
+ * It asks the kernel for all of this by the system call, so only the kernel can refuse:
  * a filter of seccomp, which a thread sets for itself and hands on to those that
  * it starts, answers these calls with "done" (docs/design/0009-act-mode.md). */
 #include "guard.h"
@@ -98,8 +99,9 @@ bool mt_guard_room(char *why, size_t bytes)
 #error "which system calls does Go make here?"
 #endif
 
-#define LOAD(field)                                                          \
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+/* 32 bits: half of an argument. */
+#define LOAD_AT(offset) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)
+#define LOAD(field) LOAD_AT(offsetof(struct seccomp_data, field))
 /* Skips so many instructions if it is this value, and so many if it is not. */
 #define SKIP(value, equal, other)                                            \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, equal, other)
@@ -109,10 +111,16 @@ bool mt_guard_enter(char *why, size_t bytes)
 {
     struct sock_filter filter[] = {
         LOAD(arch),
-        SKIP(GUARD_ARCH, 0, 3),
+        SKIP(GUARD_ARCH, 0, 9),
         LOAD(nr),
-        SKIP(SYS_rt_sigprocmask, 2, 0),
-        SKIP(SYS_rt_sigaction, 1, 0),
+        SKIP(SYS_rt_sigprocmask, 8, 0),
+        SKIP(SYS_rt_sigaction, 7, 0),
+        SKIP(SYS_setrlimit, 6, 0),
+        SKIP(SYS_prlimit64, 0, 4),
+        LOAD(args[2]), /* the new limit; NULL: it only asks */
+        SKIP(0, 0, 3),
+        LOAD_AT(offsetof(struct seccomp_data, args[2]) + 4),
+        SKIP(0, 0, 1),
         ANSWER(SECCOMP_RET_ALLOW),
         ANSWER(SECCOMP_RET_ERRNO | 0),
     };

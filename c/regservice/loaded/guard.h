@@ -11,8 +11,8 @@
 bool mt_guard_room(char *why, size_t bytes);
 
 /* From now on this thread, and all that it and they start, have all signals
- * blocked for good, and their sigprocmask and sigaction do nothing and say that
- * they did. False: it could not be arranged, and why gets the
+ * blocked for good, and their sigprocmask, sigaction and what sets limits do nothing
+ * and say that they did. False: it could not be arranged, and why gets the
  * reason. */
 bool mt_guard_enter(char *why, size_t bytes);
 
