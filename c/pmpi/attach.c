@@ -268,8 +268,8 @@ static int mt_attach_absent(int *flag)
 }
 
 /* Called by an entry whose slot is empty; returns where to jump. A function
- * that the MPI library lacks ends the program as the dynamic linker would have
- * ended it without us. */
+ * that the MPI library lacks, and later.c has not, ends the program as the dynamic
+ * linker would have ended it without us. */
 void *mt_attach(uint32_t id, bool by_pmpi_name)
 {
     mt_attach_once();
@@ -277,6 +277,11 @@ void *mt_attach(uint32_t id, bool by_pmpi_name)
     if (target == NULL && !mt_attached &&
         (id == MPITRACE_CALL_Initialized || id == MPITRACE_CALL_Finalized)) {
         target = (void *)mt_attach_absent;
+    }
+    if (target == NULL && mt_attached) {
+        target = mt_later(id);
+        __atomic_store_n(&mt_slots_pmpi[id], target, __ATOMIC_RELEASE);
+        __atomic_store_n(&mt_slots_mpi[id], target, __ATOMIC_RELEASE);
     }
     if (target == NULL) {
         fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s%s\n",

@@ -52,6 +52,8 @@ uint64_t mt_knob_bytes(const char *name, const char *text, uint64_t lowest,
 extern void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
 void *mt_attach(uint32_t id, bool by_pmpi_name);
 void *mt_attach_symbol(const char *name);
+/* What stands in for a function that the library lacks; NULL: nothing does. */
+void *mt_later(uint32_t id);
 void mt_attach_detach_all(void);
 void mt_attach_stand_ins(void *const *functions);
 void mt_attach_retreat(void);

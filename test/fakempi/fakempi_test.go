@@ -163,6 +163,12 @@ func TestMissingFunction(t *testing.T) {
 	}
 }
 
+// TestLaterFunctions: a program that looks for functions of a later MPI finds the
+// shim's, which do what it would do itself.
+func TestLaterFunctions(t *testing.T) {
+	sameAsNative(t, library(t, "MPICH Version: 9.9", ""), "status")
+}
+
 // TestUnknownFunctions: a library of the future has functions that nobody
 // intercepts; one line says so, and what is known is counted.
 func TestUnknownFunctions(t *testing.T) {
