@@ -377,7 +377,7 @@ void mt_act_begin(bool spawned)
         break;
     case MT_PRESENCE_ALONE:
         mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, why);
-        mt_say_once("act mode is off, the job is only observed: %s", why);
+        mt_say("act mode is off, the job is only observed: %s", why);
         break;
     case MT_PRESENCE_OBSERVE:
         mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, "");

@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 			"no shim":       {options: []string{"--act-wait", "2"}, rank1: "unset LD_PRELOAD", want: []string{"rank 1 of 2 did not report within 2s"}},
 			"other mode":    {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_MODE=observe", want: []string{"rank 1 of 2 did not report within 2s"}},
 			"wrong secret":  {options: []string{"--act-wait", "10"}, rank1: "export MPITRACE_ACT_SECRET=guess", want: []string{"1 connections to the rendezvous were refused: wrong secret", "rank 1 of 2 did not report within 10s", rank1 + " has no answer from mpitrace run"}},
-			"unreachable":   {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_ACT_RENDEZVOUS=id@127.0.0.1:1,[::1]:1,nonsense", want: []string{"rank 1 of 2 did not report"}},
+			"unreachable":   {options: []string{"--act-wait", "2"}, rank1: "export MPITRACE_ACT_RENDEZVOUS=id@127.0.0.1:1,[::1]:1,nonsense", want: []string{"rank 1 of 2 did not report", rank1 + " cannot reach mpitrace run at @127.0.0.1:1"}},
 			"tool":          {preload: []string{tool}, want: []string{tool + " defines MPI functions too"}},
 			"gpu":           {preload: []string{gpu}, want: []string{gpu + " is loaded, and messages may lie in the memory of a GPU: if none does, say so by gpu=ignore"}},
 			"start":         {options: []string{"--act-runtime", count}, env: []string{"COUNT_REFUSE=1"}, want: []string{"the runtime did not start: it was told to refuse"}},

@@ -66,7 +66,7 @@ static struct mt_fabric_qp_options small_options(const struct side *s)
     struct mt_fabric_qp_options o = rc_options(s);
     o.send_depth = o.receive_depth = 4;
     o.pieces = 1;
-    o.timeout_ms = 10000; /* a thousand handshakes take a while */
+    o.timeout_ms = 60000; /* a thousand handshakes take a while where others work */
     return o;
 }
 
