@@ -193,6 +193,17 @@ static int mt_address_order(const struct mt_iwarp_address *a,
                                     : 1;
 }
 
+/* The port is chosen when it is known where to: bind would take one that no other
+ * connection of this host has, of which there are 28,000, and look for it longer the
+ * fewer are left. */
+static bool mt_bind_address(int fd, const struct sockaddr_storage *from,
+                            socklen_t bytes)
+{
+    int on = 1;
+    setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+    return bind(fd, (const struct sockaddr *)from, bytes) == 0;
+}
+
 static enum mt_status mt_stream_call(struct mt_iwarp_qp *qp)
 {
     struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
@@ -206,7 +217,7 @@ static enum mt_status mt_stream_call(struct mt_iwarp_qp *qp)
         mt_iwarp_say_files(context);
         return MT_ENOMEM;
     }
-    bool begun = bind(qp->fd, (struct sockaddr *)&from, from_bytes) == 0 &&
+    bool begun = mt_bind_address(qp->fd, &from, from_bytes) &&
                  (connect(qp->fd, (struct sockaddr *)&to, to_bytes) == 0 ||
                   errno == EINPROGRESS);
     enum mt_status status =

@@ -374,7 +374,6 @@ static void many(struct side *s)
     side_open(s, false);
     struct mt_fabric_qp_options options = rc_options(s);
     options.send_depth = options.receive_depth = 4;
-    options.timeout_ms = 60000; /* so many handshakes */
     struct mt_fabric_mr *mr = registered(s, 2 * QPS * 8);
     uint64_t *words = mr->address;
     for (uint64_t i = 0; i < QPS; i++) {

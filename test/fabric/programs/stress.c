@@ -70,12 +70,10 @@ static struct mt_fabric_qp_options small_options(const struct side *s)
     return o;
 }
 
-static void many_connect(struct side *s, struct mt_fabric_qp **qps,
-                         uint32_t timeout_ms)
+static void many_connect(struct side *s, struct mt_fabric_qp **qps)
 {
     static struct mt_fabric_address mine[MANY], theirs[MANY];
     struct mt_fabric_qp_options o = small_options(s);
-    o.timeout_ms = timeout_ms;
     for (int i = 0; i < many_of(s); i++) {
         OK(mt_fabric_qp_create(s->pd, &o, &qps[i]));
         OK(mt_fabric_qp_address(qps[i], &mine[i]));
@@ -97,7 +95,7 @@ static void many(struct side *s)
         side_open(s, false);
         struct mt_fabric_mr *in = registered(s, MANY * 64);
         struct mt_fabric_mr *out = registered(s, MANY * 64);
-        many_connect(s, qps, 60000); /* where others work, too */
+        many_connect(s, qps);
         for (int i = 0; i < many_of(s); i++) {
             post_receive(s, qps[i], (uint64_t)i, piece(in, (size_t)i * 64, 64));
             fill((char *)out->address + i * 64, 64,
@@ -137,7 +135,7 @@ static void many_killed(struct side *s)
     struct holding before = holding();
     side_open(s, false);
     struct mt_fabric_mr *mr = registered(s, 64);
-    many_connect(s, qps, 10000);
+    many_connect(s, qps);
     if (s->rank == 1) {
         kill(getpid(), SIGKILL);
     }
