@@ -10,8 +10,9 @@
 #include "figures.h"
 
 static struct mt_act_comm *mt_dying; /* freed, but used by requests */
-static __thread struct mt_act_comm *mt_freeing;
 static uint32_t mt_next_id = 2;      /* both under mt_act.lock */
+/* The one that this thread is freeing, which is in the table no more. */
+static __thread struct mt_act_comm *mt_freeing;
 
 /* The process of each rank; NULL: no memory, or the library failed. */
 static uint32_t *processes_of(MT_Comm handle, int32_t size)
@@ -255,7 +256,8 @@ struct mt_act_comm *mt_act_comm_freeing(MT_Comm handle)
                                                               : NULL;
 }
 
-/* What its handle means no more, before the library may give that to another one. */
+/* Before the library frees it, for it may give the handle to another one at once; and
+ * back, where the library refuses. */
 static void comm_freed(struct mt_act_comm *comm, bool freed)
 {
     comm_put(comm->handle, freed ? NULL : comm);

@@ -140,8 +140,9 @@ bool mt_life_init_enter(void)
     if (mt_process.family == MPITRACE_MPI_FAMILY_UNKNOWN) {
         return false;
     }
-    if (mt_process.started) { /* again, after one that failed? */
-        return mt_process.header != NULL && !mt_forked &&
+    if (mt_process.started) { /* again, after one that failed, or inside it? */
+        bool inside = (mt_tls.guard & ~(uintptr_t)1) != 0;
+        return !inside && mt_process.header != NULL && !mt_forked &&
                mt_process.header->init_exit_ticks == 0;
     }
     mt_process.started = true;

@@ -218,7 +218,9 @@ mt_regservice_new(const struct mt_regservice_options *options)
         return NULL;
     }
     s->options = *options;
-    snprintf(s->library, sizeof(s->library), "%s", options->library);
+    if (options->library != NULL) {
+        snprintf(s->library, sizeof(s->library), "%s", options->library);
+    }
     if (s->options.access == 0) {
         s->options.access =
             MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE | MT_FABRIC_REMOTE_READ;
