@@ -169,6 +169,36 @@ func TestLoading(t *testing.T) {
 	s.want("observe rank 0 on nodea spoke out of turn", 1, 0)
 }
 
+// TestForgotten: of very many jobs what is kept is their verdicts; and worlds of which
+// a rank may still come, which must hear theirs.
+func TestForgotten(t *testing.T) {
+	s := newScript(t)
+	for n := range 100 {
+		for rank := range 4 {
+			r := sample(rank)
+			r.World = fmt.Sprint("job.", n)
+			s.report(10*n+rank, r)
+		}
+		for rank := range 4 {
+			s.loaded(10*n+rank, "")
+		}
+		for rank := range 4 {
+			if len(s.ws.open) != 1 {
+				t.Fatalf("%d worlds before rank %d of job %d has gone", len(s.ws.open), rank, n)
+			}
+			s.gone(10*n + rank)
+		}
+	}
+	s.report(5000, sample(0))
+	s.gone(5000)
+	s.report(5001, sample(1))
+	s.want("observe rank 0 on nodea went away before all ranks were there", 1, 5001)
+	s.gone(5001)
+	if len(s.ws.open) != 1 || len(s.ws.seats) != 0 || len(s.ws.decided) != 101 {
+		t.Errorf("%d worlds, %d connections, %d verdicts", len(s.ws.open), len(s.ws.seats), len(s.ws.decided))
+	}
+}
+
 // TestWorlds: two at once, and one after the other of the same name.
 func TestWorlds(t *testing.T) {
 	s := newScript(t)
