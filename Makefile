@@ -27,15 +27,20 @@ DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
-# Only exports.map leaves the library; libgcc's unwinder is linked in, so that
-# no library is added to the processes it is preloaded into.
+# Only what is in an export map leaves the library; libgcc's unwinder is linked in,
+# so that no library is added to the processes it is preloaded into.
 SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
 	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
-	-Wl,--no-undefined -Wl,--version-script=c/gen/exports.map \
-	-Wl,-soname,libmpishim.so
+	-Wl,--no-undefined -Wl,-soname,libmpishim.so
 # dlsym lies in libdl before glibc 2.34
 SHIM_LIBS := -Wl,--no-as-needed -l:libdl.so.2
+
+# The same library without the functions of later versions of MPI: a program that
+# looks whether there is a function must not find one that its MPI lacks. mpitrace run
+# takes the one that fits.
+VARIANTS := $(patsubst c/gen/exports-%.map,$(BUILD)/libmpishim-%.so,\
+	$(wildcard c/gen/exports-*.map))
 
 PROBE   := $(wildcard c/probe/*.c)
 PLAIN   := $(PROBE) $(filter-out c/pmpi/handles.c,$(wildcard c/pmpi/*.c)) \
@@ -122,7 +127,7 @@ HERE := $(filter $(shell $(CC) -dumpmachine),$(shell uname -m)-linux-gnu)
 HERE_ONLY := $(if $(HERE),$(BUILD)/libmpishim-rt.so $(BUILD)/libmpishim-go.so \
 	$(if $(OTF2_FLAGS),$(BUILD)/mpitrace-otf2))
 
-build: $(BUILD)/libmpishim.so command $(BUILD)/mpitrace-fabric $(HERE_ONLY)
+build: $(BUILD)/libmpishim.so $(VARIANTS) command $(BUILD)/mpitrace-fabric $(HERE_ONLY)
 
 # Linked without symbols, as it is installed.
 $(BUILD)/mpitrace-fabric: $(wildcard c/fabric/*.[ch] c/fabric/*/*.[ch] c/include/*.h)
@@ -141,7 +146,13 @@ command:
 	CGO_ENABLED=0 $(GO) build $(GO_FLAGS) -o $(BUILD)/mpitrace ./cmd/mpitrace
 
 $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
-	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -o $@.new $(OBJECTS) $(SHIM_LIBS)
+	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -Wl,--version-script=c/gen/exports.map -o $@.new \
+		$(OBJECTS) $(SHIM_LIBS)
+	mv $@.new $@
+
+$(VARIANTS): $(BUILD)/libmpishim-%.so: $(OBJECTS) c/gen/exports-%.map
+	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -Wl,--version-script=c/gen/exports-$*.map \
+		-Wl,--strip-debug -o $@.new $(OBJECTS) $(SHIM_LIBS)
 	mv $@.new $@
 
 $(BUILD)/libmpishim-rt.so: $(RT_OBJECTS) c/act/exports.map
@@ -308,6 +319,7 @@ test-act-long: deps-test build
 test-debian13: deps-test build
 	$(call need,debootstrap)
 	$(GO) run ./test/debian13
+	$(GO) run ./test/debian13 ./test/launch -run Functions
 
 # 0 stale registrations in a million cycles of each way to lose memory.
 test-stale: deps-test

@@ -292,33 +292,69 @@ void *mt_attach(uint32_t id, bool by_pmpi_name)
     return target;
 }
 
-/* ---- functions of the library that the spec does not have ---- */
+/* ---- functions of the library that do not come through us ---- */
 
-struct mt_unknown {
+struct mt_missed {
     unsigned count;
     char first[64];
 };
 
-static void mt_attach_check(const char *name, void *arg)
+static void mt_attach_missed(struct mt_missed *m, const char *name)
 {
-    struct mt_unknown *u = arg;
-    bool mpi = strncmp(name, "MPI_", 4) == 0 && name[4] >= 'A' &&
-               name[4] <= 'Z' && strpbrk(name, "abcdefghijklmnopqrstuvwxyz");
-    if (mpi && !mt_call_known(name)) {
-        if (u->count++ == 0) {
-            snprintf(u->first, sizeof(u->first), "%s", name);
-        }
+    if (m->count++ == 0) {
+        snprintf(m->first, sizeof(m->first), "%s", name);
     }
 }
 
-void mt_attach_report_unknown(void)
+/* Those that the spec does not have. */
+static void mt_attach_unknown(const char *name, void *unknown)
 {
-    struct mt_unknown u = {0};
-    mt_module_each_symbol((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init],
-                          mt_attach_check, &u);
-    if (u.count > 0) {
+    bool mpi = strncmp(name, "MPI_", 4) == 0 && name[4] >= 'A' &&
+               name[4] <= 'Z' && strpbrk(name, "abcdefghijklmnopqrstuvwxyz");
+    if (mpi && !mt_call_known(name)) {
+        mt_attach_missed(unknown, name);
+    }
+}
+
+/* Those that this variant of the shim does not export. */
+static struct mt_missed mt_attach_left_out(uintptr_t library)
+{
+    struct mt_missed m = {0};
+    for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
+        const char *name = mt_call_name(id);
+        if (mt_real_mpi[id] != NULL &&
+            mt_module_own_symbol((uintptr_t)&mt_attach_left_out, name) ==
+                NULL &&
+            mt_module_own_symbol(library, name) != NULL) {
+            mt_attach_missed(&m, name);
+        }
+    }
+    return m;
+}
+
+void mt_attach_report_past(void)
+{
+    uintptr_t library = (uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init];
+    struct mt_missed unknown = {0}, hidden = mt_attach_left_out(library);
+    mt_module_each_symbol(library, mt_attach_unknown, &unknown);
+    if (unknown.count > 0) {
         mt_say_once("the MPI library exports %u functions that this version "
                     "does not know (%s%s): they are not counted",
-                    u.count, u.first, u.count > 1 ? ", ..." : "");
+                    unknown.count, unknown.first,
+                    unknown.count > 1 ? ", ..." : "");
     }
+    if (hidden.count > 0) {
+        mt_say_once("the MPI library has %u functions that this variant of the "
+                    "shim leaves out (%s%s): they are not counted; "
+                    "libmpishim.so has all (--shim)",
+                    hidden.count, hidden.first, hidden.count > 1 ? ", ..." : "");
+    }
+}
+
+bool mt_attach_hides(char *name, size_t size)
+{
+    struct mt_missed hidden =
+        mt_attach_left_out((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init]);
+    snprintf(name, size, "%s", hidden.first);
+    return hidden.count > 0;
 }

@@ -178,7 +178,7 @@ static void mt_life_running(const struct mt_family_ops *ops)
     ops->query_thread_level();
     mt_knobs_warn_unknown();
     if (mt_process.world_rank <= 0) {
-        mt_attach_report_unknown();
+        mt_attach_report_past();
     }
     __atomic_store_n(&h->state, MPITRACE_STATE_RUNNING, __ATOMIC_RELEASE);
 }

@@ -58,7 +58,10 @@ void mt_attach_detach_all(void);
 void mt_attach_stand_ins(void *const *functions);
 void mt_attach_retreat(void);
 uint32_t mt_attach_count(void);
-void mt_attach_report_unknown(void);
+/* Says which functions of the library do not come through us. */
+void mt_attach_report_past(void);
+/* Whether one of them comes through libmpishim.so, and not through this variant of it. */
+bool mt_attach_hides(char *name, size_t size);
 /* 1 if an MPI library is mapped and was initialised although no call of its
  * Init came through us. */
 int mt_attach_initialized(void);

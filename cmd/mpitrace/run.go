@@ -69,7 +69,7 @@ be given as an environment variable; an option wins.`,
 			o.addKnob(c, k)
 		}
 	}
-	c.Flags().StringVar(&o.shim, "shim", "", "path of "+launch.ShimName+" (default: beside mpitrace, or in ../lib)")
+	c.Flags().StringVar(&o.shim, "shim", "", "path of "+launch.ShimName+" (default: beside mpitrace or in ../lib, the variant that fits the MPI library)")
 	c.Flags().BoolVar(&o.memory, "memory-monitor", false, "let the ranks see their memory go away, with the node's mpitrace memmon or one for this job (docs/memory-monitor.md)")
 	c.Flags().DurationVar(&o.wait, "wait", 5*time.Second, "how long to wait for ranks that outlive the launcher")
 	return c
@@ -209,5 +209,9 @@ func (o *runOptions) run(args []string) error {
 	if settings["mode"] == "advise" {
 		j.advises, settings["mode"] = true, "observe" // it is said afterwards
 	}
-	return j.run(launch.Recognise(path, launch.Version), shim, args)
+	kind := launch.Recognise(path, launch.Version)
+	if o.shim == "" {
+		shim = launch.ChooseShim(shim, kind, path, args, os.Environ())
+	}
+	return j.run(kind, shim, args)
 }

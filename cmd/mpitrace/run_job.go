@@ -65,8 +65,12 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 	if j.memory {
 		defer j.watchMemory()()
 	}
+	set := j.variables()
+	if option := launch.AllowSanitizer(args, os.Environ()); option != "" {
+		set = append(set, option)
+	}
 	plan, err := launch.Make(launch.Request{
-		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: j.variables(), Self: j.self,
+		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: set, Self: j.self,
 		TempFile: filepath.Join(os.TempDir(), "mpitrace-"+j.id+".app"),
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -12,9 +13,13 @@ import (
 // largeBit is added to the id of a function for its large-count form.
 const largeBit = 1024
 
+// largeSince is the version of MPI in which the large-count forms came.
+const largeSince = "4.0"
+
 // api is spec/mpi.json.
 type api struct {
 	Functions      []apiFunction
+	Variants       []variant
 	NotIntercepted [][2]string `json:"not_intercepted"`
 	calls          []call      // both forms of every function, by id
 }
@@ -26,6 +31,7 @@ type apiFunction struct {
 	Class     string
 	Large     bool
 	Removed   string
+	Since     string // version of MPI, empty for what 3.1 has
 	Args      [][]string
 	LargeArgs [][]string `json:"large_args"`
 }
@@ -37,7 +43,20 @@ type call struct {
 	Returns, Class string
 	Large          bool
 	Removed        string
+	Since          string // "4.0"; empty for what MPI 3.1 has
 	Args           []argument
+}
+
+// variant is a build of the shim that exports the functions of one version of MPI.
+type variant struct {
+	Name         string // of the file: libmpishim-NAME.so
+	MPI          string // version: "3.1"
+	WithoutLarge bool   `json:"without_large"`
+}
+
+// has tells whether the variant exports a function.
+func (v variant) has(c call) bool {
+	return c.Since <= v.MPI && !(c.Large && v.WithoutLarge)
 }
 
 // argument of a call: its C type, its name and what it is for.
@@ -98,11 +117,12 @@ func (a *api) expand() error {
 			forms = append(forms, true)
 		}
 		for _, large := range forms {
-			c := call{ID: f.ID, Name: f.Name, Returns: f.Returns, Class: f.Class, Large: large, Removed: f.Removed}
+			c := call{ID: f.ID, Name: f.Name, Returns: f.Returns, Class: f.Class, Large: large, Removed: f.Removed, Since: f.Since}
 			raw := f.Args
 			if large {
 				c.ID += largeBit
 				c.Name += "_c"
+				c.Since = max(c.Since, largeSince)
 				if f.LargeArgs != nil {
 					raw = f.LargeArgs
 				}
@@ -145,7 +165,10 @@ func (a *api) emit(out output) {
 	out["segment/calls_gen.go"] = a.emitGo()
 	out["docs/functions.md"] = a.emitTable()
 	out["c/gen/entries.gen.S"] = a.emitEntries()
-	out["c/gen/exports.map"] = a.emitExports()
+	out["c/gen/exports.map"] = emitExports(a.calls)
+	for _, v := range a.Variants {
+		out["c/gen/exports-"+v.Name+".map"] = emitExports(slices.DeleteFunc(slices.Clone(a.calls), func(c call) bool { return !v.has(c) }))
+	}
 	out["c/gen/wrappers.gen.c"] = a.emitWrappers()
 	out["c/gen/names.gen.c"] = a.emitNames()
 	out["c/gen/types.gen.h"] = a.emitTypes()

@@ -218,10 +218,10 @@ func (a *api) emitEntries() []byte {
 	return b.Bytes()
 }
 
-func (a *api) emitExports() []byte {
+func emitExports(calls []call) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "/* %s */\n{\n  global:\n", notice)
-	for _, c := range a.calls {
+	for _, c := range calls {
 		fmt.Fprintf(&b, "    %s;\n    P%s;\n", c.Name, c.Name)
 	}
 	b.WriteString("  local:\n    *;\n};\n")

@@ -52,7 +52,7 @@ func TestRecognise(t *testing.T) {
 func TestJoinPreload(t *testing.T) {
 	for user, want := range map[string]string{
 		"": "/s.so", "/a.so": "/s.so:/a.so", "/a.so /b.so": "/s.so:/a.so:/b.so",
-		"/a.so:/s.so": "/s.so:/a.so", " : ": "/s.so",
+		"/a.so:/s.so": "/s.so:/a.so", " : ": "/s.so", "/x/libmpishim-3.1.so:/a.so": "/s.so:/a.so",
 		"/a.so:libasan.so.8": "libasan.so.8:/s.so:/a.so", "/x/libclang_rt.asan-x86_64.so": "/x/libclang_rt.asan-x86_64.so:/s.so",
 	} {
 		if got := JoinPreload("/s.so", user); got != want {

@@ -113,16 +113,17 @@ func (r Request) preload(env []string) string {
 	return JoinPreload(r.Preload, user)
 }
 
-// settings merges the MPITRACE_ variables of env with those of set and sorts
-// them by name.
+// settings merges the MPITRACE_ variables of env with set and sorts them by name.
 func settings(env, set []string) []string {
 	values := map[string]string{}
-	for _, list := range [][]string{env, set} {
-		for _, entry := range list {
-			if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, "MPITRACE_") {
-				values[name] = value
-			}
+	for _, entry := range env {
+		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, "MPITRACE_") {
+			values[name] = value
 		}
+	}
+	for _, entry := range set {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
 	}
 	out := make([]string, 0, len(values))
 	for name, value := range values {

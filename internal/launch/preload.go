@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"debug/elf"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,12 +12,13 @@ const preloadVariable = "LD_PRELOAD"
 
 // JoinPreload puts shim in front of the libraries that the user preloads
 // already, an LD_PRELOAD value, separated by colons or blanks; but behind the
-// address sanitizer, which ends a program where it does not come first.
+// address sanitizer, which ends a program where it does not come first. Another
+// shim is left out.
 func JoinPreload(shim, user string) string {
 	var first, rest []string
 	for _, name := range strings.FieldsFunc(user, func(r rune) bool { return r == ':' || r == ' ' }) {
 		switch {
-		case name == shim:
+		case name == shim || isShim(name):
 		case strings.Contains(filepath.Base(name), "asan"):
 			first = append(first, name)
 		default:
@@ -24,6 +26,29 @@ func JoinPreload(shim, user string) string {
 		}
 	}
 	return strings.Join(slices.Concat(first, []string{shim}, rest), ":")
+}
+
+const sanitizerVariable = "ASAN_OPTIONS"
+
+// AllowSanitizer returns the setting that a program with the address sanitizer needs to
+// accept a library in front of the sanitizer's own, added to what env has; empty if no
+// program among the words of a command has one.
+func AllowSanitizer(words, env []string) string {
+	found := false
+	eachProgram(words, func(path string, root *elf.File) {
+		eachNeeded(path, root, func(name string, _ *elf.File) bool {
+			found = found || strings.Contains(filepath.Base(name), "asan")
+			return !found
+		})
+	})
+	if !found {
+		return ""
+	}
+	options, _ := lookup(env, sanitizerVariable)
+	if options != "" {
+		options += ":"
+	}
+	return sanitizerVariable + "=" + options + "verify_asan_link_order=0"
 }
 
 // checkPreload refuses a path that LD_PRELOAD cannot hold.

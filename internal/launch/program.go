@@ -83,40 +83,59 @@ func ownedBySelf(info fs.FileInfo) bool {
 // isMPI tells an MPI library by its file name: libmpi.so.40, libmpich.so.12,
 // libmpi_mpifh.so, libmpicxx.so, libmpi_abi.so.
 func isMPI(library string) bool {
-	return strings.HasPrefix(library, "libmpi") && strings.Contains(library, ".so") &&
-		!strings.HasPrefix(library, "libmpishim")
+	return strings.HasPrefix(library, "libmpi") && strings.Contains(library, ".so") && !isShim(library)
 }
 
-// needsMPI follows DT_NEEDED breadth first as the dynamic linker does.
+// needsMPI tells whether a program is linked with a shared MPI library.
 func needsMPI(path string, root *elf.File) bool {
+	found := false
+	eachNeeded(path, root, func(name string, _ *elf.File) bool {
+		found = isMPI(filepath.Base(name))
+		return !found
+	})
+	return found
+}
+
+// eachProgram visits the dynamic programs among the words of a command.
+func eachProgram(words []string, visit func(path string, f *elf.File)) {
+	for _, word := range words {
+		path, err := exec.LookPath(word)
+		if err != nil || strings.HasPrefix(word, "-") {
+			continue
+		}
+		if f, err := elf.Open(path); err == nil {
+			visit(path, f)
+			f.Close()
+		}
+	}
+}
+
+// eachNeeded follows DT_NEEDED breadth first as the dynamic linker does, until visit
+// returns false. The file is nil if it is not found, and closed afterwards.
+func eachNeeded(path string, root *elf.File, visit func(name string, f *elf.File) bool) {
 	seen := map[string]bool{}
 	search := searchPath(path, root, nil)
 	queue := []needed{{root, search}}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		libraries, err := at.file.ImportedLibraries()
+	defer func() { closeAll(queue) }()
+	for at := 0; at < len(queue); at++ {
+		libraries, err := queue[at].file.ImportedLibraries()
 		if err != nil {
 			continue
 		}
 		for _, name := range libraries {
-			if isMPI(filepath.Base(name)) {
-				closeAll(queue)
-				return true
-			}
 			if seen[name] {
 				continue
 			}
 			seen[name] = true
-			if f, where := openLibrary(name, at.search, root.Machine); f != nil {
+			f, where := openLibrary(name, queue[at].search, root.Machine)
+			if f != nil {
 				queue = append(queue, needed{f, searchPath(where, f, search)})
 			}
-		}
-		if at.file != root {
-			at.file.Close()
+			if !visit(name, f) {
+				return
+			}
 		}
 	}
-	return false
 }
 
 // needed is a library whose own libraries are still to be looked at.
@@ -125,8 +144,9 @@ type needed struct {
 	search []string
 }
 
+// closeAll closes all but the first, which is the program.
 func closeAll(queue []needed) {
-	for _, n := range queue {
+	for _, n := range queue[1:] {
 		n.file.Close()
 	}
 }

@@ -12,6 +12,11 @@ import (
 // ShimName is the file name of the library that is preloaded.
 const ShimName = "libmpishim.so"
 
+// isShim tells the shim, or a variant of it, by its file name.
+func isShim(path string) bool {
+	return strings.HasPrefix(filepath.Base(path), strings.TrimSuffix(ShimName, ".so"))
+}
+
 // shimDirs is where the shim lies, relative to the directory of mpitrace: in
 // a build directory and as installed.
 var shimDirs = []string{".", "../lib", "../lib64", "../lib/mpitrace", "../lib64/mpitrace"}

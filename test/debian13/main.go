@@ -3,6 +3,7 @@
 //
 //	go run ./test/debian13                    # programs in act mode, and the runtime
 //	go run ./test/debian13 ./test/act -run Programs/mpich
+//	go run ./test/debian13 ./test/launch -run Functions   # which functions a program finds
 //
 // It wants root: the system lies in a folder that debootstrap fills, and sees the
 // source tree, with what was built there, by mounts that end with the command, as

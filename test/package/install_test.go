@@ -17,7 +17,7 @@ func TestInstalledFiles(t *testing.T) {
 	copied := install(t)
 	got := files(t, copied)
 	want := []string{
-		"bin/mpitrace", "lib/mpitrace/libmpishim.so",
+		"bin/mpitrace", "lib/mpitrace/libmpishim.so", "lib/mpitrace/libmpishim-3.1.so", "lib/mpitrace/libmpishim-4.0.so",
 		"share/bash-completion/completions/mpitrace", "share/zsh/site-functions/_mpitrace",
 		"share/fish/vendor_completions.d/mpitrace.fish",
 		"share/doc/mpitrace/LICENSE", "share/doc/mpitrace/README.md", "share/doc/mpitrace/docs/install.md",

@@ -1,0 +1,90 @@
+package launch_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
+)
+
+// TestFunctionsFound: a program that looks whether a function exists finds those of its
+// MPI library and no others, whether it is linked with MPI, started by a script, or
+// loads MPI by a plugin; in act mode, too. Without --shim mpitrace run chooses the
+// variant of the shim.
+func TestFunctionsFound(t *testing.T) {
+	command, _ := installed(t)
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) { m.functionsFound(t, command) })
+	}
+}
+
+// TestFunctionsLeftOut: a variant of the shim that leaves out what the library has says
+// so in one line, and the job is not acted on.
+func TestFunctionsLeftOut(t *testing.T) {
+	command, dir := installed(t)
+	m := mpis[1] // of MPI 4.0
+	program := m.program(t)
+	for mode, want := range map[string]string{
+		"observe": "functions that this variant of the shim leaves out (MPI_",
+		"act":     "of the MPI library does not come through this variant of the shim: take libmpishim.so, by --shim",
+	} {
+		args := []string{command, "run", "--mode", mode, "--shim", filepath.Join(dir, "libmpishim-3.1.so"), "-o", filepath.Join(t.TempDir(), "out"), "--"}
+		got := run(t, dir, environment(), append(args, m.launch(2, program, "ok")...)...)
+		if got.status != 0 || strings.Count(got.stderr, want) != 1 {
+			t.Errorf("%s: status %d, want one line with %q:\n%s", mode, got.status, want, got.stderr)
+		}
+	}
+}
+
+// installed copies mpitrace and all that it preloads into a directory of their own.
+func installed(t *testing.T) (command, dir string) {
+	dir = t.TempDir()
+	command, err := mpijob.BuildCommand(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries, err := filepath.Glob("../../build/libmpishim*.so")
+	if err != nil || len(libraries) < 4 {
+		t.Fatalf("no variants of the shim among %v (%v): make build", libraries, err)
+	}
+	for _, path := range libraries {
+		if _, err := mpijob.CopyBuilt(dir, filepath.Base(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return command, dir
+}
+
+func (m mpi) functionsFound(t *testing.T, mpitrace string) {
+	mpijob.Need(t, m.Missing())
+	dir := t.TempDir()
+	linked, plugin, loader, script := filepath.Join(dir, "linked"), filepath.Join(dir, "plugin.so"), filepath.Join(dir, "loader"), filepath.Join(dir, "script")
+	err := errors.Join(
+		mpijob.Compile(m.CC, linked, "-g", "testdata/functions.c"),
+		mpijob.Compile(m.CC, plugin, "-g", "-shared", "-fPIC", "-DPLUGIN", "testdata/functions.c"),
+		mpijob.Compile("gcc", loader, "-g", "-DLOADER", "testdata/functions.c", "-ldl"),
+		os.WriteFile(script, []byte("#!/bin/sh\nexec "+linked+"\n"), 0o755))
+	if err != nil {
+		t.Fatal(err)
+	}
+	native := run(t, dir, environment(), m.launch(2, linked)...)
+	if native.status != 0 || !strings.Contains(native.stdout, "MPI_Send_c is") {
+		t.Fatalf("native: status %d\n%s%s", native.status, native.stdout, native.stderr)
+	}
+	for name, words := range map[string][]string{"linked": {linked}, "script": {script}, "plugin": {loader, plugin}} {
+		for _, mode := range []string{"observe", "act"} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				out := filepath.Join(t.TempDir(), "out")
+				command := append([]string{mpitrace, "run", "--mode", mode, "-o", out, "--"}, m.launch(2, words...)...)
+				got := run(t, dir, environment(), command...)
+				if got.status != 0 || got.stdout != native.stdout {
+					t.Errorf("status %d, functions:\n%snative:\n%s%s", got.status, got.stdout, native.stdout, got.stderr)
+				}
+				wantLine(t, got, "(2 ranks, 1 node)")
+			})
+		}
+	}
+}
