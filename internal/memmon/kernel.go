@@ -25,6 +25,9 @@ type program struct {
 // load makes the maps, for at most so many processes at once, and finds out
 // whether the kernel accepts the program and will run it.
 func load(processes int) (*program, error) {
+	if err := checkPreemption(); err != nil {
+		return nil, err
+	}
 	if err := mountTracefs(); err != nil {
 		return nil, err
 	}

@@ -81,6 +81,7 @@ var (
 	first = []mount{
 		{"proc", "/proc", "proc", 0, ""},
 		{"sysfs", "/sys", "sysfs", 0, ""},
+		{"debugfs", "/sys/kernel/debug", "debugfs", 0, ""}, // says how the kernel preempts itself
 		{"dev", "/dev", "devtmpfs", 0, ""},
 	}
 	// the host's files never change while a guest runs: they may be cached

@@ -1,0 +1,113 @@
+package memmon
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelTexts are what tells how a kernel preempts itself; empty if not there.
+type kernelTexts struct {
+	version string // uname -v
+	chosen  string // /sys/kernel/debug/sched/preempt: "none voluntary (full) lazy"
+	command string // /proc/cmdline
+	config  string // the configuration that the kernel was built with
+}
+
+// checkPreemption refuses kernels that may preempt a process inside a BPF map
+// operation: until it goes on, the kernel starts no program of a tracepoint on that
+// processor (bpf_prog_active), and a call that takes memory away goes unseen.
+func checkPreemption() error {
+	return readKernelTexts().refuse()
+}
+
+func (k kernelTexts) refuse() error {
+	switch model := k.model(); model {
+	case "none", "voluntary":
+		return nil
+	case "":
+		return &NotSupportedError{"it is not known whether the kernel preempts itself", "mount debugfs, which says so (/sys/kernel/debug/sched/preempt), or act with cache=off", errors.New(k.version)}
+	default:
+		return &NotSupportedError{"this kernel preempts itself, and then does not start programs of tracepoints at all times", "boot it with preempt=none or preempt=voluntary, or act with cache=off", errors.New("preempt=" + model)}
+	}
+}
+
+// model is none, voluntary, full, lazy or rt; empty if it cannot be told.
+func (k kernelTexts) model() string {
+	words := strings.Fields(k.version)
+	switch {
+	case slices.Contains(words, "PREEMPT_RT"):
+		return "rt"
+	case slices.Contains(words, "PREEMPT_LAZY"):
+		return "lazy"
+	case slices.Contains(words, "PREEMPT"):
+		return "full"
+	case !slices.Contains(words, "PREEMPT_DYNAMIC"):
+		return "none" // or voluntary
+	}
+	if _, text, ok := strings.Cut(k.chosen, "("); ok {
+		model, _, _ := strings.Cut(text, ")")
+		return model
+	}
+	for _, word := range strings.Fields(k.command) {
+		if model, ok := strings.CutPrefix(word, "preempt="); ok {
+			return model
+		}
+	}
+	for _, line := range strings.Split(k.config, "\n") {
+		switch line {
+		case "CONFIG_PREEMPT_NONE=y":
+			return "none"
+		case "CONFIG_PREEMPT_VOLUNTARY=y":
+			return "voluntary"
+		case "CONFIG_PREEMPT=y":
+			return "full"
+		case "CONFIG_PREEMPT_LAZY=y":
+			return "lazy"
+		}
+	}
+	return ""
+}
+
+func readKernelTexts() kernelTexts {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return kernelTexts{}
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	k := kernelTexts{
+		version: unix.ByteSliceToString(name.Version[:]),
+		chosen:  read("/sys/kernel/debug/sched/preempt"),
+		command: read("/proc/cmdline"),
+		config:  read("/boot/config-" + unix.ByteSliceToString(name.Release[:])),
+	}
+	if k.config == "" {
+		k.config = unpacked(read("/proc/config.gz"))
+	}
+	return k
+}
+
+// unpacked is the text of a gzip file, empty if it is none.
+func unpacked(packed string) string {
+	r, err := gzip.NewReader(bytes.NewReader([]byte(packed)))
+	if err != nil {
+		return ""
+	}
+	text, err := io.ReadAll(io.LimitReader(r, 4<<20))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
