@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../abi/openmpi.h"
@@ -56,23 +57,40 @@ uint32_t mt_attach_count(void)
     return n;
 }
 
+/* What a thread finds. The loader's lock is taken for that, which may be held by a
+ * thread that loads a library whose constructor calls MPI and comes here, too: so none of
+ * ours is held meanwhile. */
+struct mt_found {
+    void *mpi[MPITRACE_CALL_LIMIT], *pmpi[MPITRACE_CALL_LIMIT];
+    void *library; /* see mt_library */
+    bool chained;
+    uint32_t family;
+    char version[sizeof(mt_process.mpi_version)];
+    struct mt_openmpi_handles openmpi;
+};
+
 /* The two names of a function are in different objects. (In one they may be two
  * functions: MPI_Status_c2f08 in the Fortran library of MPICH.) */
-static bool mt_attach_is_chained(uint32_t id, const char *pmpi_name)
+static bool mt_attach_is_chained(void *mpi, void *pmpi, const char *pmpi_name)
 {
-    void *mpi = mt_real_mpi[id], *pmpi = mt_real_pmpi[id];
     return mpi != pmpi &&
            mt_module_own_symbol((uintptr_t)mpi, pmpi_name) != pmpi;
 }
 
-/* Fills both tables of real functions. The reference that RTLD_NOLOAD takes
- * keeps a dlopened MPI mapped: our tables point into it. */
-static void mt_attach_find(void)
+static void *mt_found_symbol(const struct mt_found *f, const char *name)
+{
+    void *p = dlsym(RTLD_NEXT, name);
+    return p == NULL && f->library != NULL ? dlsym(f->library, name) : p;
+}
+
+/* Both tables of real functions. The reference that RTLD_NOLOAD takes keeps a
+ * dlopened MPI mapped: our tables point into it. */
+static void mt_find_functions(struct mt_found *f)
 {
     if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
-        mt_library =
+        f->library =
             path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     }
     for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
@@ -81,26 +99,26 @@ static void mt_attach_find(void)
         if (name[1] == '\0') {
             continue;
         }
-        mt_real_mpi[id] = mt_attach_symbol(name + 1);
-        mt_real_pmpi[id] = mt_attach_symbol(name);
-        if (mt_real_pmpi[id] == NULL) {
-            mt_real_pmpi[id] = mt_real_mpi[id];
+        f->mpi[id] = mt_found_symbol(f, name + 1);
+        f->pmpi[id] = mt_found_symbol(f, name);
+        if (f->pmpi[id] == NULL) {
+            f->pmpi[id] = f->mpi[id];
         }
-        mt_process.chained |= mt_attach_is_chained(id, name);
+        f->chained |= mt_attach_is_chained(f->mpi[id], f->pmpi[id], name);
     }
 }
 
 /* The family by the library's own words; MPI_Get_library_version may be called
  * before MPI_Init (MPI 4.1, 9.1.1). */
-static uint32_t mt_attach_family(void)
+static uint32_t mt_find_family(struct mt_found *f)
 {
     char text[8192] = "";
     int length = 0;
     int (*version)(char *, int *) =
-        (int (*)(char *, int *))mt_real_pmpi[MPITRACE_CALL_Get_library_version];
+        (int (*)(char *, int *))f->pmpi[MPITRACE_CALL_Get_library_version];
     int major = -1, minor = -1; /* MPI 5.0, 20.2.1: -1 if not that ABI */
     int (*abi)(int *, int *) =
-        (int (*)(int *, int *))mt_attach_symbol("MPI_Abi_get_version");
+        (int (*)(int *, int *))mt_found_symbol(f, "MPI_Abi_get_version");
     if (abi != NULL) {
         abi(&major, &minor);
     }
@@ -110,10 +128,9 @@ static uint32_t mt_attach_family(void)
     version(text, &length);
     text[sizeof(text) - 1] = '\0';
     size_t line = strcspn(text, "\n");
-    snprintf(mt_process.mpi_version, sizeof(mt_process.mpi_version), "%.*s",
-             (int)line, text);
+    snprintf(f->version, sizeof(f->version), "%.*s", (int)line, text);
     if (strncmp(text, "Open MPI", 8) == 0 &&
-        mt_attach_symbol("ompi_mpi_comm_world") != NULL) {
+        mt_found_symbol(f, "ompi_mpi_comm_world") != NULL) {
         return MPITRACE_MPI_FAMILY_OPENMPI;
     }
     /* One with types of its own over another library tells that one's name, too: it
@@ -138,18 +155,24 @@ static uint32_t mt_attach_family(void)
 
 /* A data symbol: the program's own copy where the linker made one (copy
  * relocation), which is what the library itself then uses. */
-static void *mt_attach_data(const char *name)
+static void *mt_found_data(const struct mt_found *f, const char *name)
 {
     void *p = dlsym(RTLD_DEFAULT, name);
-    return p != NULL ? p : mt_attach_symbol(name);
+    return p != NULL ? p : mt_found_symbol(f, name);
 }
 
-static void mt_attach_openmpi_handles(void)
+static void mt_find(struct mt_found *f)
 {
-#define MT_FIND(name, symbol)                                                \
-    mt_openmpi_handles.name = mt_attach_data(symbol);
-    MT_OPENMPI_HANDLES(MT_FIND)
+    mt_find_functions(f);
+    if (f->mpi[MPITRACE_CALL_Init] == NULL) {
+        return;
+    }
+    f->family = mt_find_family(f);
+    if (f->family == MPITRACE_MPI_FAMILY_OPENMPI) {
+#define MT_FIND(name, symbol) f->openmpi.name = mt_found_data(f, symbol);
+        MT_OPENMPI_HANDLES(MT_FIND)
 #undef MT_FIND
+    }
 }
 
 /* Points every slot whose function the library has at its wrapper, or straight
@@ -224,39 +247,55 @@ static void *mt_attach_forward(uint32_t id, uintptr_t address,
     return by_pmpi_name ? mt_real_pmpi[id] : mt_real_mpi[id];
 }
 
+static void mt_attach_take(const struct mt_found *f)
+{
+    memcpy(mt_real_mpi, f->mpi, sizeof(mt_real_mpi));
+    memcpy(mt_real_pmpi, f->pmpi, sizeof(mt_real_pmpi));
+    mt_library = f->library;
+    mt_openmpi_handles = f->openmpi;
+    mt_process.chained = f->chained;
+    mt_process.family = f->family;
+    memcpy(mt_process.mpi_version, f->version, sizeof(f->version));
+    mt_ops.forward = mt_attach_forward;
+    mt_ops.caller = mt_module_caller;
+    const char *mode = getenv("MPITRACE_MODE");
+    bool off = mode != NULL && strcmp(mode, "off") == 0;
+    const int32_t *table = NULL;
+    if (mt_process.family == MPITRACE_MPI_FAMILY_OPENMPI) {
+        table = mt_table_openmpi;
+    } else if (mt_process.family == MPITRACE_MPI_FAMILY_MPICH) {
+        table = mt_table_mpich;
+    } else if (!off) {
+        mt_say_once("this MPI library is not known (%s): nothing is measured; "
+                    "known are Open MPI 4 and 5 and the MPICH ABI family",
+                    mt_process.mpi_version[0] != '\0'
+                        ? mt_process.mpi_version
+                        : "it gives no version");
+    }
+    mt_attach_slots(off ? NULL : table);
+    __atomic_store_n(&mt_attached, true, __ATOMIC_RELEASE);
+}
+
+/* If no MPI is here yet it is looked for again at the next call. */
 static void mt_attach_once(void)
 {
+    if (__atomic_load_n(&mt_attached, __ATOMIC_ACQUIRE)) {
+        return;
+    }
+    struct mt_found *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f == MAP_FAILED) {
+        fprintf(stderr, "mpitrace: no memory (%zu bytes) to look for the MPI "
+                "library: raise ulimit -v\n", sizeof(*f));
+        _exit(127);
+    }
+    mt_find(f);
     mt_cold_lock();
-    if (!mt_attached) {
-        mt_attach_find();
-        if (mt_real_mpi[MPITRACE_CALL_Init] == NULL) {
-            mt_cold_unlock();
-            return; /* no MPI is here yet: look again at the next call */
-        }
-        mt_process.family = mt_attach_family();
-        mt_ops.forward = mt_attach_forward;
-        mt_ops.caller = mt_module_caller;
-        const char *mode = getenv("MPITRACE_MODE");
-        bool off = mode != NULL && strcmp(mode, "off") == 0;
-        const int32_t *table = NULL;
-        if (off) {
-            table = NULL;
-        } else if (mt_process.family == MPITRACE_MPI_FAMILY_OPENMPI) {
-            mt_attach_openmpi_handles();
-            table = mt_table_openmpi;
-        } else if (mt_process.family == MPITRACE_MPI_FAMILY_MPICH) {
-            table = mt_table_mpich;
-        } else {
-            mt_say_once("this MPI library is not known (%s): nothing is measured; "
-                        "known are Open MPI 4 and 5 and the MPICH ABI family",
-                        mt_process.mpi_version[0] != '\0'
-                            ? mt_process.mpi_version
-                            : "it gives no version");
-        }
-        mt_attach_slots(table);
-        mt_attached = true;
+    if (!mt_attached && f->mpi[MPITRACE_CALL_Init] != NULL) {
+        mt_attach_take(f);
     }
     mt_cold_unlock();
+    munmap(f, sizeof(*f));
 }
 
 /* MPI_Initialized and MPI_Finalized where there is no MPI: programs that look

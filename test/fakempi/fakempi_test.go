@@ -190,6 +190,21 @@ func TestWeakSymbol(t *testing.T) {
 	}
 }
 
+// TestConstructor: the first call of MPI, while another thread loads a library whose
+// constructor calls MPI.
+func TestConstructor(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "")
+	plugin := filepath.Join(dir, "plugin.so")
+	fake := filepath.Join(dir, "libfake.so")
+	build(t, "-shared", "-fPIC", "-DPLUGIN", "testdata/constructor.c", "-o", plugin)
+	build(t, "-rdynamic", "testdata/constructor.c", "-o", filepath.Join(dir, "user"), fake, "-Wl,-rpath,"+dir, "-lpthread", "-ldl")
+	for _, preload := range []bool{false, true} {
+		if out, stderr, status := run(t, dir, preload, plugin); status != 0 || !strings.HasSuffix(out, "done\n") {
+			t.Errorf("preloaded %v: status %d (-1: it hung), %q, %q", preload, status, out, stderr)
+		}
+	}
+}
+
 // TestStderrGone: nobody reads stderr any more when the shim names its result;
 // the SIGPIPE of that must not become the program's end.
 func TestStderrGone(t *testing.T) {
