@@ -23,6 +23,8 @@
 enum {
     MT_PRESENCE_VERSION = 1,
     MT_GREETING_MS = 5000, /* from connecting to the greeting */
+    MT_NEXT_MS = 250,      /* until the next address is tried as well */
+    MT_CANDIDATES = 32,
     MT_MARGIN_S = 15,      /* the rendezvous decides before we give up */
     MT_LINE = 4096,
     MT_PLACE = 64,
@@ -107,46 +109,108 @@ static socklen_t mt_presence_address(char *place,
     return inet_pton(AF_INET, place, &v4->sin_addr) == 1 ? sizeof(*v4) : 0;
 }
 
-/* A connection to the one that says greeting; -1: it is not there. */
-static int mt_presence_connect(char *place, const char *greeting)
+/* A connection on its way to one that says the greeting. */
+struct mt_candidate {
+    int fd;
+    size_t heard;
+    char line[128];
+};
+
+static void mt_candidate_start(struct mt_candidate *c, const char *text,
+                               size_t length)
 {
     struct sockaddr_storage address;
-    char line[128];
-    uint64_t end = mt_presence_ms() + MT_GREETING_MS;
+    char place[MT_PLACE];
+    snprintf(place, sizeof(place), "%.*s", (int)length, text);
     socklen_t size = mt_presence_address(place, &address);
-    int fd = size != 0 ? socket(address.ss_family,
-                                SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)
-                       : -1;
-    if (fd < 0) {
-        return -1;
+    *c = (struct mt_candidate){.fd = -1};
+    if (size != 0) {
+        c->fd = socket(address.ss_family,
+                       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     }
-    if ((connect(fd, (const struct sockaddr *)&address, size) == 0 ||
-         errno == EINPROGRESS) &&
-        mt_presence_read(fd, line, sizeof(line), end) &&
-        strcmp(line, greeting) == 0) {
-        return fd;
+    if (c->fd >= 0 &&
+        connect(c->fd, (const struct sockaddr *)&address, size) != 0 &&
+        errno != EINPROGRESS) {
+        close(c->fd);
+        c->fd = -1;
     }
-    close(fd);
-    return -1;
 }
 
-/* The first of its addresses that answers. */
+/* True: it has said the greeting, behind which nothing comes yet. One that has said
+ * something else, or is gone, is closed. */
+static bool mt_candidate_hear(struct mt_candidate *c, const char *greeting)
+{
+    ssize_t got = recv(c->fd, c->line + c->heard, sizeof(c->line) - c->heard, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return false;
+    }
+    c->heard += got > 0 ? (size_t)got : 0;
+    char *end = memchr(c->line, '\n', c->heard);
+    if (end != NULL) {
+        *end = '\0';
+        if (strcmp(c->line, greeting) == 0) {
+            return true;
+        }
+    }
+    if (got <= 0 || end != NULL || c->heard == sizeof(c->line)) {
+        close(c->fd);
+        c->fd = -1;
+    }
+    return false;
+}
+
+/* The first that says the greeting before the time has come; NULL if none does, at once
+ * if none is left. */
+static struct mt_candidate *mt_candidates_hear(struct mt_candidate *c, unsigned n,
+                                               const char *greeting, uint64_t end)
+{
+    for (;;) {
+        struct pollfd p[MT_CANDIDATES];
+        uint64_t now = mt_presence_ms();
+        bool left = false;
+        for (unsigned i = 0; i < n; i++) {
+            p[i] = (struct pollfd){.fd = c[i].fd, .events = POLLIN};
+            left |= c[i].fd >= 0;
+        }
+        if (!left || now >= end) {
+            return NULL;
+        }
+        int ready = poll(p, n, (int)(end - now));
+        for (unsigned i = 0; ready > 0 && i < n; i++) {
+            if (p[i].revents != 0 && mt_candidate_hear(&c[i], greeting)) {
+                return &c[i];
+            }
+        }
+    }
+}
+
+/* A connection to the first of its addresses that answers, -1 if none does. The next
+ * is tried when those before have not answered for a moment, so that one that leads
+ * nowhere does not hold up the job, and as a rule there is one connection. */
 static int mt_presence_reach(const char *rendezvous)
 {
+    struct mt_candidate c[MT_CANDIDATES], *found = NULL;
     char greeting[128];
     int id = (int)strcspn(rendezvous, "@");
     snprintf(greeting, sizeof(greeting), "mpitrace-presence %d %.*s",
              MT_PRESENCE_VERSION, id, rendezvous);
     const char *p = rendezvous + id;
-    int fd = -1;
-    while (*p != '\0' && fd < 0) {
-        char place[MT_PLACE];
-        size_t n = strcspn(p + 1, ",");
-        snprintf(place, sizeof(place), "%.*s", (int)n, p + 1);
-        fd = mt_presence_connect(place, greeting);
-        p += 1 + n;
+    unsigned n = 0;
+    while (found == NULL && *p != '\0' && n < MT_CANDIDATES) {
+        size_t length = strcspn(p + 1, ",");
+        mt_candidate_start(&c[n++], p + 1, length);
+        p += 1 + length;
+        bool last = *p == '\0' || n == MT_CANDIDATES;
+        found = mt_candidates_hear(
+            c, n, greeting,
+            mt_presence_ms() + (last ? MT_GREETING_MS : MT_NEXT_MS));
     }
-    return fd;
+    for (unsigned i = 0; i < n; i++) {
+        if (c[i].fd >= 0 && &c[i] != found) {
+            close(c[i].fd);
+        }
+    }
+    return found != NULL ? found->fd : -1;
 }
 
 /* ---- what is said ---- */

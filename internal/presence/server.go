@@ -140,6 +140,9 @@ func (s *Server) serve(conn net.Conn) {
 	}
 	lines := bufio.NewReaderSize(conn, maxLine)
 	first, err := readLine(lines)
+	if err == errSilent {
+		return // a rank that was faster by another address
+	}
 	if err != nil {
 		s.refuse(err)
 		return

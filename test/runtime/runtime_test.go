@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,6 +120,29 @@ func TestSignals(t *testing.T) {
 			if name == "act with the cache" {
 				kept(t, got, 2)
 			}
+		}
+	})
+}
+
+// TestSlowAddresses: addresses that lead to somebody who says nothing do not keep a rank
+// from the one that answers.
+func TestSlowAddresses(t *testing.T) {
+	var silent []string
+	for range 4 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		silent = append(silent, l.Addr().String())
+	}
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		got := job{
+			m: m, options: []string{"--act", "--act-wait", "10"}, program: []string{made(t, m, "state")},
+			rank1: "export MPITRACE_ACT_RENDEZVOUS=${MPITRACE_ACT_RENDEZVOUS%@*}@" + strings.Join(silent, ",") + ",${MPITRACE_ACT_RENDEZVOUS#*@}",
+		}.run(t)
+		if got.status != 0 || len(got.ours) != 0 || len(got.act) != 1 || !got.act[0].Act {
+			t.Errorf("status %d, lines %q, verdicts %+v", got.status, got.ours, got.act)
 		}
 	})
 }
