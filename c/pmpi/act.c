@@ -145,12 +145,12 @@ static bool mt_act_alone(char *why)
     if (mt_process.chained) {
         return mt_act_why(why, "another tool defines MPI functions too");
     }
-    char hidden[64];
-    if (mt_attach_hides(hidden, sizeof(hidden))) {
+    char omitted[64];
+    if (mt_attach_leaves_out(omitted, sizeof(omitted)) > 0) {
         return mt_act_why(why,
                           "%s of the MPI library does not come through this "
                           "variant of the shim: take libmpishim.so, by --shim",
-                          hidden);
+                          omitted);
     }
     return mt_library_count() <= 1 ||
            mt_act_why(why, "there are two MPI libraries in the process");

@@ -312,13 +312,15 @@ static int mt_attach_absent(int *flag)
 void *mt_attach(uint32_t id, bool by_pmpi_name)
 {
     mt_attach_once();
-    void *target = by_pmpi_name ? mt_slots_pmpi[id] : mt_slots_mpi[id];
-    if (target == NULL && !mt_attached &&
+    /* before the slot: another thread may attach in between */
+    bool attached = __atomic_load_n(&mt_attached, __ATOMIC_ACQUIRE);
+    void *target = __atomic_load_n(
+        by_pmpi_name ? &mt_slots_pmpi[id] : &mt_slots_mpi[id], __ATOMIC_ACQUIRE);
+    if (target == NULL && !attached &&
         (id == MPITRACE_CALL_Initialized || id == MPITRACE_CALL_Finalized)) {
         target = (void *)mt_attach_absent;
     }
-    if (target == NULL && mt_attached) {
-        target = mt_later(id);
+    if (target == NULL && attached && (target = mt_later(id)) != NULL) {
         __atomic_store_n(&mt_slots_pmpi[id], target, __ATOMIC_RELEASE);
         __atomic_store_n(&mt_slots_mpi[id], target, __ATOMIC_RELEASE);
     }
@@ -333,15 +335,15 @@ void *mt_attach(uint32_t id, bool by_pmpi_name)
 
 /* ---- functions of the library that do not come through us ---- */
 
-struct mt_missed {
-    unsigned count;
+struct mt_uncounted {
+    uint32_t count;
     char first[64];
 };
 
-static void mt_attach_missed(struct mt_missed *m, const char *name)
+static void mt_attach_uncounted(struct mt_uncounted *u, const char *name)
 {
-    if (m->count++ == 0) {
-        snprintf(m->first, sizeof(m->first), "%s", name);
+    if (u->count++ == 0) {
+        snprintf(u->first, sizeof(u->first), "%s", name);
     }
 }
 
@@ -351,49 +353,49 @@ static void mt_attach_unknown(const char *name, void *unknown)
     bool mpi = strncmp(name, "MPI_", 4) == 0 && name[4] >= 'A' &&
                name[4] <= 'Z' && strpbrk(name, "abcdefghijklmnopqrstuvwxyz");
     if (mpi && !mt_call_known(name)) {
-        mt_attach_missed(unknown, name);
+        mt_attach_uncounted(unknown, name);
     }
 }
 
-/* Those that this variant of the shim does not export. */
-static struct mt_missed mt_attach_left_out(uintptr_t library)
+/* Those that this variant of the shim leaves out. */
+static struct mt_uncounted mt_attach_omitted(void)
 {
-    struct mt_missed m = {0};
+    uintptr_t library = (uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init];
+    struct mt_uncounted u = {0};
     for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
         const char *name = mt_call_name(id);
         if (mt_real_mpi[id] != NULL &&
-            mt_module_own_symbol((uintptr_t)&mt_attach_left_out, name) ==
-                NULL &&
+            mt_module_own_symbol((uintptr_t)&mt_attach_omitted, name) == NULL &&
             mt_module_own_symbol(library, name) != NULL) {
-            mt_attach_missed(&m, name);
+            mt_attach_uncounted(&u, name);
         }
     }
-    return m;
+    return u;
 }
 
-void mt_attach_report_past(void)
+void mt_attach_report_uncounted(void)
 {
-    uintptr_t library = (uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init];
-    struct mt_missed unknown = {0}, hidden = mt_attach_left_out(library);
-    mt_module_each_symbol(library, mt_attach_unknown, &unknown);
+    struct mt_uncounted unknown = {0}, omitted = mt_attach_omitted();
+    mt_module_each_symbol((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init],
+                          mt_attach_unknown, &unknown);
     if (unknown.count > 0) {
         mt_say_once("the MPI library exports %u functions that this version "
                     "does not know (%s%s): they are not counted",
                     unknown.count, unknown.first,
                     unknown.count > 1 ? ", ..." : "");
     }
-    if (hidden.count > 0) {
+    if (omitted.count > 0) {
         mt_say_once("the MPI library has %u functions that this variant of the "
                     "shim leaves out (%s%s): they are not counted; "
                     "libmpishim.so has all (--shim)",
-                    hidden.count, hidden.first, hidden.count > 1 ? ", ..." : "");
+                    omitted.count, omitted.first,
+                    omitted.count > 1 ? ", ..." : "");
     }
 }
 
-bool mt_attach_hides(char *name, size_t size)
+uint32_t mt_attach_leaves_out(char *first, size_t size)
 {
-    struct mt_missed hidden =
-        mt_attach_left_out((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init]);
-    snprintf(name, size, "%s", hidden.first);
-    return hidden.count > 0;
+    struct mt_uncounted omitted = mt_attach_omitted();
+    snprintf(first, size, "%s", omitted.first);
+    return omitted.count;
 }

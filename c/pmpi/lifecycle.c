@@ -164,7 +164,10 @@ bool mt_life_init_enter(void)
     mt_clock_measure(h);
     mt_segment_pair();
     mt_life_calibrate();
-    h->functions_available = h->functions_intercepted = mt_attach_count();
+    char omitted[64];
+    h->functions_available = mt_attach_count();
+    h->functions_intercepted =
+        h->functions_available - mt_attach_leaves_out(omitted, sizeof(omitted));
     h->init_enter_ticks = mt_clock_now();
     h->own_init_ns = mt_since_ns(begin);
     __atomic_store_n(&mt_gate, 0, __ATOMIC_RELEASE);
@@ -178,7 +181,7 @@ static void mt_life_running(const struct mt_family_ops *ops)
     ops->query_thread_level();
     mt_knobs_warn_unknown();
     if (mt_process.world_rank <= 0) {
-        mt_attach_report_past();
+        mt_attach_report_uncounted();
     }
     __atomic_store_n(&h->state, MPITRACE_STATE_RUNNING, __ATOMIC_RELEASE);
 }

@@ -22,7 +22,7 @@
 
 enum {
     MT_PRESENCE_VERSION = 1,
-    MT_GREETING_MS = 5000, /* from connecting to the greeting */
+    MT_GREETING_MS = 15000, /* for the greeting; many ranks come at once */
     MT_NEXT_MS = 250,      /* until the next address is tried as well */
     MT_CANDIDATES = 32,
     MT_MARGIN_S = 15,      /* the rendezvous decides before we give up */

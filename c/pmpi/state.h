@@ -59,9 +59,9 @@ void mt_attach_stand_ins(void *const *functions);
 void mt_attach_retreat(void);
 uint32_t mt_attach_count(void);
 /* Says which functions of the library do not come through us. */
-void mt_attach_report_past(void);
-/* Whether one of them comes through libmpishim.so, and not through this variant of it. */
-bool mt_attach_hides(char *name, size_t size);
+void mt_attach_report_uncounted(void);
+/* How many of them libmpishim.so has, and this variant of it leaves out; and one. */
+uint32_t mt_attach_leaves_out(char *first, size_t size);
 /* 1 if an MPI library is mapped and was initialised although no call of its
  * Init came through us. */
 int mt_attach_initialized(void);

@@ -200,7 +200,7 @@ func (o *runOptions) run(args []string) error {
 		fmt.Fprintf(o.stderr, "mpitrace: %v\n", err)
 		return exitStatus(126)
 	}
-	j := &job{id: launch.NewJobID(time.Now()), self: self, settings: settings, policy: acting, wait: o.wait, memory: o.memory, stderr: o.stderr, quiet: settings["quiet"] == "1"}
+	j := &job{id: launch.NewJobID(time.Now()), self: self, settings: settings, policy: acting, wait: o.wait, shimGiven: o.shim != "", memory: o.memory, stderr: o.stderr, quiet: settings["quiet"] == "1"}
 	if j.dir = settings["output"]; j.dir == "" {
 		if j.dir, err = filepath.Abs("mpitrace-" + j.id); err != nil {
 			return fmt.Errorf("result directory: %w", err)
@@ -209,9 +209,5 @@ func (o *runOptions) run(args []string) error {
 	if settings["mode"] == "advise" {
 		j.advises, settings["mode"] = true, "observe" // it is said afterwards
 	}
-	kind := launch.Recognise(path, launch.Version)
-	if o.shim == "" {
-		shim = launch.ChooseShim(shim, kind, path, args, os.Environ())
-	}
-	return j.run(kind, shim, args)
+	return j.run(launch.Recognise(path, launch.Version), shim, args)
 }

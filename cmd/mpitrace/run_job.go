@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type job struct {
 	advises  bool              // at the end, what would pay
 	wait     time.Duration
 
+	shimGiven    bool   // the user chose the shim
 	memory       bool   // watch the ranks' memory
 	memorySocket string // where they ask for that, if not where they look anyway
 
@@ -65,12 +67,8 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 	if j.memory {
 		defer j.watchMemory()()
 	}
-	set := j.variables()
-	if option := launch.AllowSanitizer(args, os.Environ()); option != "" {
-		set = append(set, option)
-	}
-	plan, err := launch.Make(launch.Request{
-		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: set, Self: j.self,
+	plan, err := j.prepare(launch.Request{
+		Kind: kind, Args: args, Env: os.Environ(), Preload: shim, Set: j.variables(), Self: j.self,
 		TempFile: filepath.Join(os.TempDir(), "mpitrace-"+j.id+".app"),
 	})
 	if err != nil {
@@ -96,6 +94,27 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 		return exitStatus(status)
 	}
 	return nil
+}
+
+// prepare rewrites the command, twice: the first time tells its programs, and these what
+// they need to be given.
+func (j *job) prepare(r launch.Request) (*launch.Plan, error) {
+	plan, err := launch.Make(r)
+	if err != nil {
+		return nil, err
+	}
+	words := slices.Concat(r.Args, plan.Programs)
+	if !j.shimGiven {
+		launcher, _ := exec.LookPath(r.Args[0])
+		r.Preload = launch.ChooseShim(r.Preload, r.Kind, launcher, words, r.Env)
+	}
+	switch setting, err := launch.AllowSanitizer(words, r.Env); {
+	case err != nil:
+		j.say("%v", err)
+	case setting != "":
+		r.Set = append(r.Set, setting)
+	}
+	return launch.Make(r)
 }
 
 // policyWord makes one word of the lines of a policy: no launcher takes line

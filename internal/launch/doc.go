@@ -4,7 +4,7 @@
 // through:
 //
 //	kind := launch.Recognise(path, probe)
-//	shim = launch.ChooseShim(shim, kind, path, args, os.Environ())
+//	shim = launch.ChooseShim(shim, kind, path, words, os.Environ())
 //	plan, err := launch.Make(launch.Request{Kind: kind, Args: args, Env: os.Environ(), Preload: shim})
 //	status, err := launch.Run(plan.Args, plan.Env)
 //

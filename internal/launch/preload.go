@@ -18,7 +18,7 @@ func JoinPreload(shim, user string) string {
 	var first, rest []string
 	for _, name := range strings.FieldsFunc(user, func(r rune) bool { return r == ':' || r == ' ' }) {
 		switch {
-		case name == shim || isShim(name):
+		case name == shim || isShim(name): // shim may have any name (--shim)
 		case strings.Contains(filepath.Base(name), "asan"):
 			first = append(first, name)
 		default:
@@ -32,8 +32,9 @@ const sanitizerVariable = "ASAN_OPTIONS"
 
 // AllowSanitizer returns the setting that a program with the address sanitizer needs to
 // accept a library in front of the sanitizer's own, added to what env has; empty if no
-// program among the words of a command has one.
-func AllowSanitizer(words, env []string) string {
+// program among the words of a command has one. An error says that the command gives the
+// ranks such options of its own.
+func AllowSanitizer(words, env []string) (setting string, err error) {
 	found := false
 	eachProgram(words, func(path string, root *elf.File) {
 		eachNeeded(path, root, func(name string, _ *elf.File) bool {
@@ -42,13 +43,22 @@ func AllowSanitizer(words, env []string) string {
 		})
 	})
 	if !found {
-		return ""
+		return "", nil
+	}
+	const allow = "verify_asan_link_order=0"
+	for _, word := range words {
+		if strings.Contains(word, allow) {
+			return "", nil
+		}
+		if strings.Contains(word, sanitizerVariable) {
+			return "", fmt.Errorf("%s: add %s to %s there, or the address sanitizer will end the ranks", word, allow, sanitizerVariable)
+		}
 	}
 	options, _ := lookup(env, sanitizerVariable)
 	if options != "" {
 		options += ":"
 	}
-	return sanitizerVariable + "=" + options + "verify_asan_link_order=0"
+	return sanitizerVariable + "=" + options + allow, nil
 }
 
 // checkPreload refuses a path that LD_PRELOAD cannot hold.

@@ -15,28 +15,35 @@ type functions map[string]bool
 // ChooseShim returns the shim for a command: shim, which has every function, or the
 // smallest variant beside it (libmpishim-3.1.so) that has all functions of the MPI
 // library which the ranks will load. A program that looks whether a function exists
-// then finds what it would find without us. launcher is the file of args[0].
+// then finds what it would find without us, if the library has those of one version of
+// MPI. launcher is the file that is started, words those of the command and the programs
+// that it names elsewhere (Plan.Programs).
 //
-// The MPI library is that of the programs on the command line; where none is linked
-// with one, as an interpreter, that of the launcher. If it is not found, or not the one
-// that is loaded in the end, the shim says so in the rank.
-func ChooseShim(shim string, kind Kind, launcher string, args, env []string) string {
-	has := ofPrograms(args)
+// The MPI library is that of the programs; where none is linked with one, as an
+// interpreter, what it may load: see loadable. If it is not found, or not the one that is
+// loaded in the end, the shim says so in the rank.
+func ChooseShim(shim string, kind Kind, launcher string, words, env []string) string {
+	has := ofPrograms(words)
 	if len(has) == 0 {
-		has = ofLauncher(kind, launcher, env)
+		has = loadable(kind, launcher, words, env)
 	}
 	best, least := shim, exportsOf(shim)
 	maps.DeleteFunc(has, func(name string, _ bool) bool { return !least[name] })
 	if len(has) == 0 {
 		return shim
 	}
-	variants, _ := filepath.Glob(strings.TrimSuffix(shim, ".so") + "-[0-9]*.so")
-	for _, path := range variants {
+	for _, path := range Variants(shim) {
 		if set := exportsOf(path); len(set) < len(least) && set.holds(has) {
 			best, least = path, set
 		}
 	}
 	return best
+}
+
+// Variants are the files beside the shim that it may be replaced by.
+func Variants(shim string) []string {
+	paths, _ := filepath.Glob(strings.TrimSuffix(shim, ".so") + "-[0-9]*.so")
+	return paths
 }
 
 // holds tells whether all of other are in f.
@@ -98,33 +105,52 @@ func (f functions) add(other functions) {
 	}
 }
 
-// ofLauncher are the functions of the MPI library that a program would load which is
-// started by a launcher: from LD_LIBRARY_PATH, from where the launcher is installed, or
-// from the system. For srun and the like the launcher is the mpirun that would be found.
-func ofLauncher(kind Kind, launcher string, env []string) functions {
+// loadable are the functions of the MPI libraries that a program may load which is
+// not linked with one: in LD_LIBRARY_PATH, where the launcher is installed, and where the
+// programs are (conda, venv); in the system if there is none in these. A script may start
+// either family: then the mpirun that it would find counts as well, and all libraries of
+// the system.
+func loadable(kind Kind, launcher string, words, env []string) functions {
+	path, _ := lookup(env, "LD_LIBRARY_PATH")
+	out := ofDirectories(filepath.SplitList(path), kind)
+	out.add(ofDirectories(librariesBeside(launcher), kind))
 	if kind != OpenMPI && kind != Hydra {
-		for _, name := range []string{"mpirun", "mpiexec"} {
-			if path, err := exec.LookPath(name); err == nil {
-				launcher, kind = path, Recognise(path, Version)
-				break
-			}
+		if mpirun, err := exec.LookPath("mpirun"); err == nil {
+			out.add(ofDirectories(librariesBeside(mpirun), kind))
 		}
 	}
-	path, _ := lookup(env, "LD_LIBRARY_PATH")
-	dirs := filepath.SplitList(path)
-	if kind == OpenMPI || kind == Hydra {
-		if resolved, err := filepath.EvalSymlinks(launcher); err == nil {
-			launcher = resolved
-		}
-		prefix := filepath.Dir(filepath.Dir(launcher))
+	eachProgram(words, func(path string, _ *elf.File) {
+		out.add(ofDirectories(librariesBeside(path), kind))
+	})
+	if len(out) == 0 {
+		out = ofDirectories(SystemLibraryDirs(), kind)
+	}
+	return out
+}
+
+// librariesBeside are the directories of the libraries that were installed together with
+// a program: a link to it (venv) first, then the program itself.
+func librariesBeside(program string) []string {
+	programs := []string{program}
+	if resolved, err := filepath.EvalSymlinks(program); err == nil && resolved != program {
+		programs = append(programs, resolved)
+	}
+	var dirs []string
+	for _, path := range programs {
+		prefix := filepath.Dir(filepath.Dir(path))
 		dirs = append(dirs, filepath.Join(prefix, "lib"), filepath.Join(prefix, "lib64"))
 	}
-	for _, dir := range append(dirs, SystemLibraryDirs()...) {
+	return dirs
+}
+
+// ofDirectories are the functions in the first directory that has an MPI library.
+func ofDirectories(dirs []string, kind Kind) functions {
+	for _, dir := range dirs {
 		if has := ofDirectory(dir, kind); len(has) > 0 {
 			return has
 		}
 	}
-	return nil
+	return functions{}
 }
 
 // ofDirectory are the functions of the MPI libraries in a directory; of one family only
@@ -144,7 +170,7 @@ func ofDirectory(dir string, kind Kind) functions {
 			continue
 		}
 		has := definedBy(f)
-		if has["PMPI_Init"] && runs(kind, f) {
+		if has["PMPI_Init"] && belongsTo(f, kind) {
 			out.add(has)
 		}
 		f.Close()
@@ -152,8 +178,8 @@ func ofDirectory(dir string, kind Kind) functions {
 	return out
 }
 
-// runs tells whether a launcher of this kind is for programs of an MPI library.
-func runs(kind Kind, library *elf.File) bool {
+// belongsTo tells whether a launcher of this kind starts programs of an MPI library.
+func belongsTo(library *elf.File, kind Kind) bool {
 	if machine, ok := machines[runtime.GOARCH]; ok && library.Machine != machine {
 		return false
 	}

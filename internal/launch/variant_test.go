@@ -69,6 +69,8 @@ func TestChooseShim(t *testing.T) {
 		{"launcher 5", OpenMPI, run5, []string{"python3", "x.py"}, nil, nolarge},
 		{"launcher of the other family", Hydra, runM, []string{script}, nil, large},
 		{"search path", OpenMPI, run4, []string{script}, path(app5), nolarge},
+		{"launcher and search path", OpenMPI, run5, []string{script}, path(app4), nolarge},
+		{"environment of the program", OpenMPI, run4, []string{run5, script}, nil, nolarge},
 		{"search path of another family", OpenMPI, run4, []string{script}, path(appM), small},
 	}
 	for _, c := range cases {
@@ -97,9 +99,13 @@ func TestAllowSanitizer(t *testing.T) {
 		{[]string{"mpirun", "-n", "2", plain}, []string{"ASAN_OPTIONS=x=1"}, ""},
 		{[]string{"mpirun", "-n", "2", checked}, nil, "ASAN_OPTIONS=verify_asan_link_order=0"},
 		{[]string{checked}, []string{"ASAN_OPTIONS=x=1"}, "ASAN_OPTIONS=x=1:verify_asan_link_order=0"},
+		{[]string{"mpirun", "-x", "ASAN_OPTIONS=verify_asan_link_order=0", checked}, nil, ""},
 	} {
-		if got := AllowSanitizer(c.words, c.env); got != c.want {
-			t.Errorf("%v: %q, want %q", c.words, got, c.want)
+		if got, err := AllowSanitizer(c.words, c.env); got != c.want || err != nil {
+			t.Errorf("%v: %q, %v, want %q", c.words, got, err, c.want)
 		}
+	}
+	if got, err := AllowSanitizer([]string{"mpirun", "-x", "ASAN_OPTIONS=x=1", checked}, nil); got != "" || err == nil {
+		t.Errorf("options on the command line: %q, %v", got, err)
 	}
 }

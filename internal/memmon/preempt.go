@@ -34,16 +34,23 @@ func (k kernelTexts) refuse() error {
 	case "":
 		return &NotSupportedError{"it is not known whether the kernel preempts itself", "mount debugfs, which says so (/sys/kernel/debug/sched/preempt), or act with cache=off", errors.New(k.version)}
 	default:
-		return &NotSupportedError{"this kernel preempts itself, and then does not start programs of tracepoints at all times", "boot it with preempt=none or preempt=voluntary, or act with cache=off", errors.New("preempt=" + model)}
+		return &NotSupportedError{"this kernel preempts itself, and then does not start programs of tracepoints at all times", "boot it with preempt=none or preempt=voluntary if it can be, or act with cache=off", errors.New("preempt=" + model)}
 	}
 }
 
-// model is none, voluntary, full, lazy or rt; empty if it cannot be told.
+// model is none, voluntary, full, lazy or rt; empty if it cannot be told. What the kernel
+// says of itself counts most; PREEMPT in its version may be any but none where it is one
+// of 5.12 to 5.17 that can be told when it starts.
 func (k kernelTexts) model() string {
 	words := strings.Fields(k.version)
-	switch {
-	case slices.Contains(words, "PREEMPT_RT"):
+	if slices.Contains(words, "PREEMPT_RT") {
 		return "rt"
+	}
+	if _, text, ok := strings.Cut(k.chosen, "("); ok {
+		model, _, _ := strings.Cut(text, ")")
+		return model
+	}
+	switch {
 	case slices.Contains(words, "PREEMPT_LAZY"):
 		return "lazy"
 	case slices.Contains(words, "PREEMPT"):
@@ -51,28 +58,30 @@ func (k kernelTexts) model() string {
 	case !slices.Contains(words, "PREEMPT_DYNAMIC"):
 		return "none" // or voluntary
 	}
-	if _, text, ok := strings.Cut(k.chosen, "("); ok {
-		model, _, _ := strings.Cut(text, ")")
-		return model
-	}
+	told := ""
 	for _, word := range strings.Fields(k.command) {
 		if model, ok := strings.CutPrefix(word, "preempt="); ok {
+			told = model // the last one counts
+		}
+	}
+	if told != "" && k.knows(told) {
+		return told
+	}
+	for option, model := range map[string]string{"NONE": "none", "VOLUNTARY": "voluntary", "LAZY": "lazy", "": "full"} {
+		if strings.Contains(k.config, strings.TrimSuffix("\nCONFIG_PREEMPT_"+option, "_")+"=y\n") {
 			return model
 		}
 	}
-	for _, line := range strings.Split(k.config, "\n") {
-		switch line {
-		case "CONFIG_PREEMPT_NONE=y":
-			return "none"
-		case "CONFIG_PREEMPT_VOLUNTARY=y":
-			return "voluntary"
-		case "CONFIG_PREEMPT=y":
-			return "full"
-		case "CONFIG_PREEMPT_LAZY=y":
-			return "lazy"
-		}
-	}
 	return ""
+}
+
+// knows tells whether a kernel can be told to work by a model. Later ones can not be
+// told by none and voluntary on every processor, and do not have them in their
+// configuration then, not even as something that is not set.
+func (k kernelTexts) knows(model string) bool {
+	return model != "none" && model != "voluntary" ||
+		strings.Contains(k.config, "CONFIG_PREEMPT_"+strings.ToUpper(model)+"=y\n") ||
+		strings.Contains(k.config, "CONFIG_PREEMPT_"+strings.ToUpper(model)+" is not set\n")
 }
 
 func readKernelTexts() kernelTexts {

@@ -15,12 +15,16 @@ func TestPreemption(t *testing.T) {
 	}{
 		{kernelTexts{version: "#1 SMP Thu Jan 1"}, "none"},
 		{kernelTexts{version: "#1 SMP PREEMPT Thu Jan 1"}, "full"},
-		{kernelTexts{version: "#1 SMP PREEMPT_RT Thu Jan 1"}, "rt"},
+		{kernelTexts{version: "#1 SMP PREEMPT Thu Jan 1", chosen: "none (voluntary) full\n"}, "voluntary"}, // RHEL 9.0
+		{kernelTexts{version: "#1 SMP PREEMPT_RT Thu Jan 1", chosen: "(none) voluntary full\n"}, "rt"},
 		{kernelTexts{version: dynamic, chosen: "none voluntary (full) lazy\n", command: "preempt=none"}, "full"},
-		{kernelTexts{version: dynamic, chosen: "(none) voluntary full \n", config: "CONFIG_PREEMPT=y"}, "none"},
-		{kernelTexts{version: dynamic, command: "quiet preempt=voluntary\n", config: "CONFIG_PREEMPT=y"}, "voluntary"},
-		{kernelTexts{version: dynamic, config: "# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_NONE=y\nCONFIG_PREEMPT_DYNAMIC=y\n"}, "none"},
-		{kernelTexts{version: dynamic, config: "CONFIG_PREEMPT_DYNAMIC=y\nCONFIG_PREEMPT_LAZY=y\n"}, "lazy"},
+		{kernelTexts{version: dynamic, chosen: "(none) voluntary full \n", config: "\nCONFIG_PREEMPT=y\n"}, "none"},
+		{kernelTexts{version: dynamic, command: "quiet preempt=voluntary\n", config: "\n# CONFIG_PREEMPT_VOLUNTARY is not set\nCONFIG_PREEMPT=y\n"}, "voluntary"},
+		{kernelTexts{version: dynamic, command: "preempt=none preempt=full", config: "\nCONFIG_PREEMPT_NONE=y\n"}, "full"},
+		{kernelTexts{version: dynamic, command: "preempt=none", config: "\nCONFIG_PREEMPT_LAZY=y\n"}, "lazy"}, // it cannot be none
+		{kernelTexts{version: dynamic, config: "\n# CONFIG_PREEMPT is not set\nCONFIG_PREEMPT_NONE=y\nCONFIG_PREEMPT_DYNAMIC=y\n"}, "none"},
+		{kernelTexts{version: dynamic, config: "\nCONFIG_PREEMPT_DYNAMIC=y\nCONFIG_PREEMPT_LAZY=y\n"}, "lazy"},
+		{kernelTexts{version: dynamic, command: "preempt=none"}, ""},
 		{kernelTexts{version: dynamic}, ""},
 	} {
 		got := c.texts.model()

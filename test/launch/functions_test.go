@@ -15,51 +15,35 @@ import (
 // loads MPI by a plugin; in act mode, too. Without --shim mpitrace run chooses the
 // variant of the shim.
 func TestFunctionsFound(t *testing.T) {
-	command, _ := installed(t)
 	for _, m := range mpis {
-		t.Run(m.Name, func(t *testing.T) { m.functionsFound(t, command) })
+		t.Run(m.Name, m.functionsFound)
 	}
 }
 
 // TestFunctionsLeftOut: a variant of the shim that leaves out what the library has says
 // so in one line, and the job is not acted on.
 func TestFunctionsLeftOut(t *testing.T) {
-	command, dir := installed(t)
-	m := mpis[1] // of MPI 4.0
+	m, dir := mpis[1], t.TempDir() // of MPI 4.0
 	program := m.program(t)
 	for mode, want := range map[string]string{
 		"observe": "functions that this variant of the shim leaves out (MPI_",
 		"act":     "of the MPI library does not come through this variant of the shim: take libmpishim.so, by --shim",
 	} {
-		args := []string{command, "run", "--mode", mode, "--shim", filepath.Join(dir, "libmpishim-3.1.so"), "-o", filepath.Join(t.TempDir(), "out"), "--"}
+		out := filepath.Join(t.TempDir(), "out")
+		args := []string{mpitrace, "run", "--mode", mode, "--shim", filepath.Join(scratch, "libmpishim-3.1.so"), "-o", out, "--"}
 		got := run(t, dir, environment(), append(args, m.launch(2, program, "ok")...)...)
 		if got.status != 0 || strings.Count(got.stderr, want) != 1 {
 			t.Errorf("%s: status %d, want one line with %q:\n%s", mode, got.status, want, got.stderr)
 		}
-	}
-}
-
-// installed copies mpitrace and all that it preloads into a directory of their own.
-func installed(t *testing.T) (command, dir string) {
-	dir = t.TempDir()
-	command, err := mpijob.BuildCommand(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	libraries, err := filepath.Glob("../../build/libmpishim*.so")
-	if err != nil || len(libraries) < 4 {
-		t.Fatalf("no variants of the shim among %v (%v): make build", libraries, err)
-	}
-	for _, path := range libraries {
-		if _, err := mpijob.CopyBuilt(dir, filepath.Base(path)); err != nil {
-			t.Fatal(err)
+		const note = "functions of this MPI library are intercepted; calls of the others are not counted"
+		if report := run(t, dir, nil, mpitrace, "report", out); !strings.Contains(report.stdout, note) {
+			t.Errorf("%s: the report does not say %q:\n%s", mode, note, report.stdout)
 		}
 	}
-	return command, dir
 }
 
-func (m mpi) functionsFound(t *testing.T, mpitrace string) {
-	mpijob.Need(t, m.Missing())
+func (m mpi) functionsFound(t *testing.T) {
+	m.program(t) // or skips
 	dir := t.TempDir()
 	linked, plugin, loader, script := filepath.Join(dir, "linked"), filepath.Join(dir, "plugin.so"), filepath.Join(dir, "loader"), filepath.Join(dir, "script")
 	err := errors.Join(

@@ -10,29 +10,36 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpitrace/mpitrace/internal/launch"
 	"golang.org/x/sys/unix"
 )
 
-// shim loads the shim into a program without MPI, with all symbols bound at
-// once: if that fails, every process of a job would.
+// shim loads the shim, and each variant of it, into a program without MPI, with all
+// symbols bound at once: if that fails, every process of a job would.
 func shim(o Options) Check {
 	c := Check{Name: "shim", Grade: Fail}
 	if o.ShimError != nil {
 		c.Found, c.Mend = o.ShimError.Error(), "make, or make install"
 		return c
 	}
-	cmd := exec.Command("/bin/true")
-	cmd.Env = append(os.Environ(), "LD_BIND_NOW=1", "LD_PRELOAD="+o.Shim)
-	// The dynamic linker goes on without a library that it cannot load, and
-	// says so.
-	out, err := cmd.CombinedOutput()
-	if text := strings.TrimSpace(string(out)); err != nil || text != "" {
-		first, _, _ := strings.Cut(text, "\n")
-		c.Found = fmt.Sprintf("%s does not load into /bin/true: %s", o.Shim, first)
-		c.Mend = "build it on this machine, or on one with an older C library"
-		return c
+	variants := launch.Variants(o.Shim)
+	for _, path := range append([]string{o.Shim}, variants...) {
+		cmd := exec.Command("/bin/true")
+		cmd.Env = append(os.Environ(), "LD_BIND_NOW=1", "LD_PRELOAD="+path)
+		// The dynamic linker goes on without a library that it cannot load, and
+		// says so.
+		out, err := cmd.CombinedOutput()
+		if text := strings.TrimSpace(string(out)); err != nil || text != "" {
+			first, _, _ := strings.Cut(text, "\n")
+			c.Found = fmt.Sprintf("%s does not load into /bin/true: %s", path, first)
+			c.Mend = "build it on this machine, or on one with an older C library"
+			return c
+		}
 	}
 	c.Grade, c.Found = OK, o.Shim+" loads"
+	if n := len(variants); n > 0 {
+		c.Found += fmt.Sprintf(", and %d variants of it", n)
+	}
 	return c
 }
 

@@ -75,7 +75,7 @@ static void tell_parent(void)
     for (size_t i = 0; i < n; i += strlen(text + i) + 1) {
         text[n] = '\0';
         found |= strncmp(text + i, "LD_PRELOAD=", 11) == 0 &&
-                 strstr(text + i, "libmpishim.so") != NULL;
+                 strstr(text + i, "libmpishim") != NULL;
     }
     printf("parent of rank %d: %zu bytes, %s\n", rank, n > 0 ? (size_t)1 : 0,
            found ? "preloaded" : "clean");
