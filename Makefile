@@ -151,8 +151,8 @@ $(BUILD)/libmpishim.so: $(OBJECTS) c/gen/exports.map
 	mv $@.new $@
 
 $(VARIANTS): $(BUILD)/libmpishim-%.so: $(OBJECTS) c/gen/exports-%.map
-	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -Wl,--version-script=c/gen/exports-$*.map \
-		-Wl,--strip-debug -o $@.new $(OBJECTS) $(SHIM_LIBS)
+	$(CC) $(CFLAGS) $(SHIM_LDFLAGS) -Wl,--version-script=c/gen/exports-$*.map -o $@.new \
+		$(OBJECTS) $(SHIM_LIBS)
 	mv $@.new $@
 
 $(BUILD)/libmpishim-rt.so: $(RT_OBJECTS) c/act/exports.map

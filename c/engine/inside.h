@@ -8,6 +8,7 @@
  *   ring.c      short messages by WRITE, for peers that send much
  *   eager.c     short messages straight from the program's memory
  *   reuse.c     ... whether that pays
+ *   hold.c      several short messages that leave together
  *   connect.c   datagrams for peers that have no connection yet
  *   receive.c   receives, probes, the messages that they found
  *   match.c     contexts and their queues: who is matched with whom
@@ -17,6 +18,7 @@
  *   keeper.c    registrations that somebody else keeps
  *   choice.c    which way it goes, where the policy leaves that open
  *   trial.c     ... whether one way takes less time than another
+ *   decisions.c ... as the segment and the ledger tell it
  *   verify.c    whether it arrives as it was sent
  *   layout.c    memory that is not contiguous
  *   wire.c      headers

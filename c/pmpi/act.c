@@ -26,6 +26,7 @@
 enum {
     MT_TRIAL_THREADS = 8, /* more than the runtime starts */
     MT_TRIAL_DESCRIPTORS = 16, /* and than it opens, but for connections */
+    MT_SAY_RANKS = 16, /* that say why they are alone; mpitrace run counts the others */
 };
 /* What the memory of the fabric reserves, and more. */
 #define MT_TRIAL_BYTES ((size_t)2 << 30)
@@ -384,7 +385,9 @@ void mt_act_begin(bool spawned)
         break;
     case MT_PRESENCE_ALONE:
         mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, why);
-        mt_say("act mode is off, the job is only observed: %s", why);
+        if (mt_process.world_rank < MT_SAY_RANKS) {
+            mt_say("act mode is off, the job is only observed: %s", why);
+        }
         break;
     case MT_PRESENCE_OBSERVE:
         mt_act_decided(MPITRACE_ACT_STATE_OBSERVES, "");

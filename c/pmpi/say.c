@@ -1,5 +1,5 @@
-/* say.c: the only place that writes to stderr, and the lock of the cold
- * paths. */
+/* say.c: the only place that writes to stderr, but for attach.c where it ends the
+ * program, and the lock of the cold paths. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>

@@ -40,7 +40,7 @@ status is that of COMMAND (128 and the number of the signal that ended it).
 
 When COMMAND has ended, what killed processes left behind is collected from all
 nodes of the job, and one line says where the result is. Every setting can also
-be given as an environment variable; an option wins.`,
+be given as an environment variable; an option wins (of policies: docs/policy.md).`,
 		Example: `  mpitrace run -- mpirun -n 4 ./app input.dat
   mpitrace run -o before --stack 4 -- srun -n 64 ./app
   mpitrace run -- ./app`,
@@ -89,6 +89,7 @@ func (o *runOptions) addKnob(c *cobra.Command, k knobs.Knob) {
 		flag.NoOptDefVal = "1"
 	case k.Name == "act":
 		flag.NoOptDefVal = k.Default
+		flag.DefValue = "" // without it nothing is carried
 	}
 	if k.Type == "enum" {
 		_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(k.Values, cobra.ShellCompDirectiveNoFileComp))
