@@ -146,8 +146,8 @@ static bool mt_act_alone(char *why)
     if (mt_process.chained) {
         return mt_act_why(why, "another tool defines MPI functions too");
     }
-    char omitted[64];
-    if (mt_attach_leaves_out(omitted, sizeof(omitted)) > 0) {
+    const char *omitted = mt_attach_omits();
+    if (omitted != NULL) {
         return mt_act_why(why,
                           "%s of the MPI library does not come through this "
                           "variant of the shim: take libmpishim.so, by --shim",

@@ -358,24 +358,31 @@ static void mt_attach_unknown(const char *name, void *unknown)
 }
 
 /* Those that this variant of the shim leaves out. */
-static struct mt_uncounted mt_attach_omitted(void)
+static struct mt_uncounted mt_omitted;
+
+uint32_t mt_attach_omitted(void)
 {
     uintptr_t library = (uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init];
-    struct mt_uncounted u = {0};
+    mt_omitted = (struct mt_uncounted){0};
     for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
         const char *name = mt_call_name(id);
         if (mt_real_mpi[id] != NULL &&
             mt_module_own_symbol((uintptr_t)&mt_attach_omitted, name) == NULL &&
             mt_module_own_symbol(library, name) != NULL) {
-            mt_attach_uncounted(&u, name);
+            mt_attach_uncounted(&mt_omitted, name);
         }
     }
-    return u;
+    return mt_omitted.count;
+}
+
+const char *mt_attach_omits(void)
+{
+    return mt_omitted.count > 0 ? mt_omitted.first : NULL;
 }
 
 void mt_attach_report_uncounted(void)
 {
-    struct mt_uncounted unknown = {0}, omitted = mt_attach_omitted();
+    struct mt_uncounted unknown = {0};
     mt_module_each_symbol((uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init],
                           mt_attach_unknown, &unknown);
     if (unknown.count > 0) {
@@ -384,18 +391,11 @@ void mt_attach_report_uncounted(void)
                     unknown.count, unknown.first,
                     unknown.count > 1 ? ", ..." : "");
     }
-    if (omitted.count > 0) {
+    if (mt_omitted.count > 0) {
         mt_say_once("the MPI library has %u functions that this variant of the "
                     "shim leaves out (%s%s): they are not counted; "
                     "libmpishim.so has all (--shim)",
-                    omitted.count, omitted.first,
-                    omitted.count > 1 ? ", ..." : "");
+                    mt_omitted.count, mt_omitted.first,
+                    mt_omitted.count > 1 ? ", ..." : "");
     }
-}
-
-uint32_t mt_attach_leaves_out(char *first, size_t size)
-{
-    struct mt_uncounted omitted = mt_attach_omitted();
-    snprintf(first, size, "%s", omitted.first);
-    return omitted.count;
 }

@@ -164,10 +164,9 @@ bool mt_life_init_enter(void)
     mt_clock_measure(h);
     mt_segment_pair();
     mt_life_calibrate();
-    char omitted[64];
     h->functions_available = mt_attach_count();
     h->functions_intercepted =
-        h->functions_available - mt_attach_leaves_out(omitted, sizeof(omitted));
+        h->functions_available - mt_attach_omitted();
     h->init_enter_ticks = mt_clock_now();
     h->own_init_ns = mt_since_ns(begin);
     __atomic_store_n(&mt_gate, 0, __ATOMIC_RELEASE);

@@ -60,8 +60,10 @@ void mt_attach_retreat(void);
 uint32_t mt_attach_count(void);
 /* Says which functions of the library do not come through us. */
 void mt_attach_report_uncounted(void);
-/* How many of them libmpishim.so has, and this variant of it leaves out; and one. */
-uint32_t mt_attach_leaves_out(char *first, size_t size);
+/* Looks which of them libmpishim.so has, and this variant of it leaves out: how many, and
+ * from then on the first, NULL if there is none. */
+uint32_t mt_attach_omitted(void);
+const char *mt_attach_omits(void);
 /* 1 if an MPI library is mapped and was initialised although no call of its
  * Init came through us. */
 int mt_attach_initialized(void);

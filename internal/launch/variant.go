@@ -107,9 +107,8 @@ func (f functions) add(other functions) {
 
 // loadable are the functions of the MPI libraries that a program may load which is
 // not linked with one: in LD_LIBRARY_PATH, where the launcher is installed, and where the
-// programs are (conda, venv); in the system if there is none in these. A script may start
-// either family: then the mpirun that it would find counts as well, and all libraries of
-// the system.
+// programs are (conda, venv); in the system if there is none in these. Those of the
+// launcher's family only; a script may start either, and its mpirun is that of PATH.
 func loadable(kind Kind, launcher string, words, env []string) functions {
 	path, _ := lookup(env, "LD_LIBRARY_PATH")
 	out := ofDirectories(filepath.SplitList(path), kind)

@@ -39,8 +39,8 @@ func (k kernelTexts) refuse() error {
 }
 
 // model is none, voluntary, full, lazy or rt; empty if it cannot be told. What the kernel
-// says of itself counts most; PREEMPT in its version may be any but none where it is one
-// of 5.12 to 5.17 that can be told when it starts.
+// says of itself counts most: one of 5.12 to 5.17 that can be told when it starts has no
+// more than PREEMPT in its version.
 func (k kernelTexts) model() string {
 	words := strings.Fields(k.version)
 	if slices.Contains(words, "PREEMPT_RT") {
@@ -67,10 +67,15 @@ func (k kernelTexts) model() string {
 	if told != "" && k.knows(told) {
 		return told
 	}
-	for option, model := range map[string]string{"NONE": "none", "VOLUNTARY": "voluntary", "LAZY": "lazy", "": "full"} {
-		if strings.Contains(k.config, strings.TrimSuffix("\nCONFIG_PREEMPT_"+option, "_")+"=y\n") {
-			return model
-		}
+	switch lines := strings.Split(k.config, "\n"); { // one of them is set
+	case slices.Contains(lines, "CONFIG_PREEMPT_NONE=y"):
+		return "none"
+	case slices.Contains(lines, "CONFIG_PREEMPT_VOLUNTARY=y"):
+		return "voluntary"
+	case slices.Contains(lines, "CONFIG_PREEMPT_LAZY=y"):
+		return "lazy"
+	case slices.Contains(lines, "CONFIG_PREEMPT=y"):
+		return "full"
 	}
 	return ""
 }
