@@ -11,9 +11,12 @@
 
 enum { MT_WATCH_MS = 10000 }; /* for a helper that is there to answer */
 
+/* Set where somebody wants the kernel program to watch. */
+static const char MONITOR[] = "MPITRACE_MEMMON_SOCKET";
+
 static struct {
     struct mt_regservice *service; /* NULL: there is none, why says why */
-    char why[320];
+    char why[320];                 /* with one: why not the kernel program watches */
 } cache = {.why = "not asked for"};
 
 /* ---- as the engine sees it ---- */
@@ -63,7 +66,7 @@ static bool open_service(const struct mt_act_policy *policy,
                          uint32_t local_ranks, struct mt_fabric_pd *pd)
 {
     const struct mt_memhook_options watch = {
-        .socket = getenv("MPITRACE_MEMMON_SOCKET"),
+        .socket = getenv(MONITOR),
         .timeout_ms = MT_WATCH_MS,
         .say = note};
     char path[PATH_MAX];
@@ -103,6 +106,9 @@ void mt_act_cache_open(const struct mt_act_host *host,
         host->say(true, line);
         return;
     }
+    if (mt_memhook.monitor != MT_MEMHOOK_EBPF && getenv(MONITOR) != NULL) {
+        host->say(true, cache.why);
+    }
     const struct mt_engine_keeper keeper = {
         .get = get, .put = put, .user = mt_regservice_table(cache.service)};
     mt_engine_keep(engine, &keeper);
@@ -121,6 +127,15 @@ void mt_act_cache_close(struct mt_engine *engine)
 const char *mt_act_cache_off(void)
 {
     return cache.service == NULL ? cache.why : NULL;
+}
+
+const char *mt_act_cache_watch(void)
+{
+    if (cache.service == NULL) {
+        return NULL;
+    }
+    return mt_memhook.monitor == MT_MEMHOOK_EBPF ? "the kernel program"
+                                                 : cache.why;
 }
 
 void mt_act_cache_count(struct mt_cache_counts *counts_p)

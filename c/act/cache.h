@@ -20,6 +20,8 @@ void mt_act_cache_close(struct mt_engine *engine);
 
 /* Why there is none; NULL: there is one. */
 const char *mt_act_cache_off(void);
+/* Who watches memory for it; NULL: there is none. */
+const char *mt_act_cache_watch(void);
 /* Zeros without one. */
 void mt_act_cache_count(struct mt_cache_counts *counts_p);
 

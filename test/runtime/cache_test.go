@@ -38,8 +38,8 @@ func kept(t *testing.T, got outcome, ranks int) map[string]ledger {
 		t.Errorf("%d ledgers of %d ranks\n%s", len(all), ranks, got.err)
 	}
 	for _, l := range all {
-		if l.CacheOff != "" {
-			t.Errorf("rank %d keeps no registrations: %s\n%s", l.Rank, l.CacheOff, got.err)
+		if l.CacheOff != "" || l.CacheWatch != "the kernel program" {
+			t.Errorf("rank %d keeps no registrations, or who watches them: %q, %q\n%s", l.Rank, l.CacheOff, l.CacheWatch, got.err)
 		}
 	}
 	return all
@@ -151,8 +151,8 @@ func TestCacheOff(t *testing.T) {
 	})
 }
 
-// TestCacheUnwatched: where no kernel program watches, libucm does, or nothing
-// is kept.
+// TestCacheUnwatched: where the kernel program was asked for and does not watch,
+// libucm does, or nothing is kept; either is said once, and why.
 func TestCacheUnwatched(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
 		got := job{m: m, options: []string{"--act=cache=on"}, env: []string{"MPITRACE_MEMMON_SOCKET=/nonexistent"}, program: []string{made(t, m, "cache"), "gone"}}.run(t)
@@ -161,7 +161,8 @@ func TestCacheUnwatched(t *testing.T) {
 		}
 		for _, l := range ledgers(t, got.result) {
 			off := strings.Contains(l.CacheOff, "nobody watches memory, so no registration is kept")
-			if off == (l.Counts["cache_hits"] > 0) || off != (len(got.ours) == 1) {
+			ucm := strings.Contains(l.CacheWatch, "memory is watched by libucm, which does not see raw system calls (no memory monitor at /nonexistent: ")
+			if off == ucm || ucm != (l.Counts["cache_hits"] > 0) || len(got.ours) != 1 {
 				t.Errorf("%+v, lines %q", l, got.ours)
 			}
 		}

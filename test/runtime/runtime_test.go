@@ -280,6 +280,7 @@ type ledger struct {
 	Rank, Ranks int
 	Policy      []string
 	CacheOff    string  `json:"cache_off"`
+	CacheWatch  string  `json:"cache_watch"`
 	ReuseOff    string  `json:"reuse_off"`
 	LookUpNS    float64 `json:"look_up_ns"`
 	ReuseCosts  []struct {
