@@ -157,6 +157,17 @@ static bool mt_act_alone(char *why)
            mt_act_why(why, "there are two MPI libraries in the process");
 }
 
+/* Where a job goes on after failures (ULFM, Open MPI from 5.0, mpirun --with-ft),
+ * functions that are not ours end what is under way on a communicator. */
+static bool mt_act_unbroken(char *why)
+{
+    const bool *tolerant = mt_module_own_symbol(
+        (uintptr_t)mt_real_pmpi[MPITRACE_CALL_Init], "ompi_ftmpi_enabled");
+    return tolerant == NULL || !*tolerant ||
+           mt_act_why(why, "the job goes on after failures (--with-ft, "
+                      "mpi_ft_enable), of which messages of ours know nothing");
+}
+
 /* Memory of a GPU looks like any other, and reading it ends the process. */
 static bool mt_act_copies(const char *policy, char *why)
 {
@@ -343,7 +354,8 @@ static enum mt_presence mt_act_agree(const char *policy,
     mt_act_path(path, sizeof(path));
     if (!mt_module_file_build_id(path, id, sizeof(id))) {
         mt_act_why(refused, "%s is not a library that can be read", path);
-    } else if (mt_act_alone(refused) && mt_act_copies(policy, refused)) {
+    } else if (mt_act_alone(refused) && mt_act_unbroken(refused) &&
+               mt_act_copies(policy, refused)) {
         mt_act_room(refused);
     }
     enum mt_presence verdict = mt_presence_report(policy, id, refused, why);

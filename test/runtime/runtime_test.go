@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -269,6 +270,22 @@ func TestNoGPU(t *testing.T) {
 		got := job{m: m, options: []string{"--act"}, preload: []string{gpuDriver(t, "libhsa-runtime64.so.1")}, program: []string{made(t, m, "state")}}.run(t)
 		if got.status != 0 || len(got.act) != 1 || got.act[0].Act == device {
 			t.Errorf("/dev/kfd: %v, status %d, verdicts %+v\n%s", device, got.status, got.act, got.err)
+		}
+	})
+}
+
+// TestFaultTolerant: a job that goes on after failures is only observed.
+func TestFaultTolerant(t *testing.T) {
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		got := job{m: m, options: []string{"--act"}, env: []string{"OMPI_MCA_mpi_ft_enable=1"}, program: []string{made(t, m, "state")}}.run(t)
+		version, err := exec.Command(m.Launcher, "--version").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		able := strings.Contains(string(version), "Open MPI) ") && !strings.Contains(string(version), "Open MPI) 4.")
+		const want = "the job goes on after failures (--with-ft, mpi_ft_enable), of which messages of ours know nothing"
+		if got.status != 0 || len(got.act) != 1 || got.act[0].Act == able || strings.Contains(strings.Join(got.ours, "\n"), want) != able {
+			t.Errorf("it could: %v; status %d, verdicts %+v, lines %q\n%s", able, got.status, got.act, got.ours, got.err)
 		}
 	})
 }
