@@ -84,4 +84,18 @@ static inline void mt_status_set(MT_Status *s, int source, int tag,
         (int)((uint32_t)(bytes >> 32) << 1 | (cancelled != 0));
 }
 
+/* Of a send that is done. MPI leaves open what it says but whether the send was
+ * cancelled, and the library leaves the rest as it was: programs may find there
+ * what an earlier receive has said. */
+static inline void mt_status_sent(MT_Status *s, int source, int tag,
+                                  uint64_t bytes, int cancelled)
+{
+    (void)source, (void)tag, (void)bytes;
+    s->count_hi_and_cancelled =
+        (s->count_hi_and_cancelled & ~1) | (cancelled != 0);
+}
+
+/* Longest message, bytes, that needs no buffer of the application: none. */
+enum { MT_BSEND_UNBUFFERED = -1 };
+
 #endif

@@ -74,6 +74,18 @@ static inline void mt_status_set(MT_Status *s, int source, int tag,
     s->cancelled = cancelled != 0;
 }
 
+/* Of a send that is done. MPI leaves open what it says but whether the send was
+ * cancelled; the library says what was sent, if it has made a request for it. */
+static inline void mt_status_sent(MT_Status *s, int source, int tag,
+                                  uint64_t bytes, int cancelled)
+{
+    mt_status_set(s, source, tag, bytes, cancelled);
+}
+
+/* Longest message, bytes, that needs no buffer of the application: the library's
+ * eager limit inside a node, 4 KiB with its header. */
+enum { MT_BSEND_UNBUFFERED = 4040 };
+
 /* Predefined handles: our name and the library's. */
 #define MT_OPENMPI_HANDLES(X)                                                \
     X(comm_world, "ompi_mpi_comm_world")                                     \

@@ -251,7 +251,7 @@ void mt_act_wrong(const struct mt_act_operation *operation);
 int mt_act_send_bytes(struct mt_act_operation *operation,
                       struct mt_act_comm *comm, const struct mt_act_message *m,
                       void *address, uint64_t bytes);
-/* Of one that is done; before or after mt_act_finish. */
+/* Of a receive that is done; before or after mt_act_finish. */
 void mt_act_status(const struct mt_act_operation *operation, MT_Status *status);
 
 /* False: it is no place for a status, which the library says. */
@@ -352,8 +352,9 @@ struct mt_act_request {
     bool started; /* false: MPI_PROC_NULL is where operation would receive from */
     struct mt_act_operation *other; /* of a pair; NULL: to MPI_PROC_NULL */
     void *copy;                     /* of a pair that replaces: what is sent */
-    struct mt_act_message message;  /* of a persistent one */
-    struct mt_act_type *type;       /* the same */
+    struct mt_act_message message;  /* of a persistent one, and of a send */
+    struct mt_act_type *type;       /* of a persistent one */
+    uint64_t sent;                  /* of a send: its payload, bytes */
     struct mt_act_comm *comm;
     struct mt_act_request *next; /* free, or freed while active */
     struct mt_act_request *all;

@@ -9,7 +9,7 @@ struct mt_act_bsend {
     struct mt_act_operation operation;
     struct mt_act_bsend *next;
     struct mt_act_buffer *buffer;
-    uint64_t bytes; /* of the attached buffer that it would take */
+    uint64_t bytes; /* of the attached buffer that it would take; 0: it needs none */
     char payload[];
 };
 
@@ -158,7 +158,10 @@ static int buffered(struct mt_act_comm *comm, const struct mt_act_message *m,
     uint64_t payload = (uint64_t)m->count * type->layout.size;
     uint64_t bytes = payload + MT_ACT_OVERHEAD;
     if (!reserve_now(buffer, bytes)) {
-        return MT_ERR_BUFFER;
+        if ((int64_t)payload > MT_BSEND_UNBUFFERED) {
+            return MT_ERR_BUFFER;
+        }
+        bytes = 0;
     }
     struct mt_act_bsend *bsend = malloc(sizeof(*bsend) + payload);
     int error = bsend != NULL ? MT_SUCCESS : MT_ERR_NO_MEM;

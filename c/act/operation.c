@@ -210,8 +210,8 @@ void mt_act_status(const struct mt_act_operation *operation, MT_Status *status)
     if (status == MT_STATUS_IGNORE) {
         return;
     }
-    if (mt_unlikely(!operation->receive || engine->cancelled)) {
-        mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, engine->cancelled);
+    if (mt_unlikely(engine->cancelled)) {
+        mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, 1);
         return;
     }
     mt_status_set(status, engine->source, engine->tag, engine->bytes, 0);

@@ -16,8 +16,11 @@ static void status_of(const struct mt_act_request *request, MT_Status *status)
     if (status == MT_STATUS_IGNORE) {
         return;
     }
-    if (request->kind == MT_ACT_BUFFERED) {
-        mt_status_set(status, MT_ANY_SOURCE, MT_ANY_TAG, 0, 0);
+    if (request->kind == MT_ACT_SEND || request->kind == MT_ACT_BUFFERED) {
+        mt_status_sent(status, request->comm->rank, request->message.tag,
+                       request->sent,
+                       request->kind == MT_ACT_SEND &&
+                           request->operation.engine.cancelled);
     } else if (!request->started) {
         mt_status_set(status, MT_PROC_NULL, MT_ANY_TAG, 0, 0);
     } else {

@@ -109,7 +109,7 @@ static void no_buffer(MPI_Comm comm)
     static char payload[5000], room[2000 + MPI_BSEND_OVERHEAD];
     void *given;
     int bytes;
-    CHECK(class_of(MPI_Bsend(payload, 10, MPI_CHAR, 1 - rank, 3, comm)) ==
+    CHECK(class_of(MPI_Bsend(payload, 5000, MPI_CHAR, 1 - rank, 3, comm)) ==
           MPI_ERR_BUFFER);
     MPI_Buffer_attach(room, (int)sizeof(room));
     CHECK(class_of(MPI_Bsend(payload, 5000, MPI_CHAR, 1 - rank, 3, comm)) ==

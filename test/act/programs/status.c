@@ -222,9 +222,67 @@ static void neither_starves(int by_test)
     CHECK(index == 0 && requests[0] == MPI_REQUEST_NULL);
 }
 
+/* What a status says that has the end of a send is left open by MPI, and programs
+ * have found there what the library does: Open MPI says what was sent, MPICH leaves
+ * what was there. */
+static void said(const MPI_Status *status, int ints)
+{
+    int count = -1, cancelled = -1;
+    MPI_Get_count(status, MPI_INT, &count);
+    MPI_Test_cancelled(status, &cancelled);
+#ifdef OPEN_MPI
+    CHECK(status->MPI_SOURCE == rank && status->MPI_TAG == 9 && count == ints);
+#else
+    CHECK(status->MPI_SOURCE == 1234 && status->MPI_TAG == 5678 && count == 3);
+#endif
+    CHECK(!cancelled);
+}
+
+static void status_of_sends(int ints)
+{
+    static int numbers[1 << 16];
+    MPI_Status status;
+    MPI_Request request;
+    if (rank == 1) {
+        for (int i = 0; i < 4; i++) {
+            MPI_Recv(numbers, ints, MPI_INT, 0, 9, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        }
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        int flag = 0;
+        memset(&status, 0, sizeof(status));
+        status.MPI_SOURCE = 1234;
+        status.MPI_TAG = 5678;
+        MPI_Status_set_elements(&status, MPI_INT, 3);
+        if (i < 3) {
+            MPI_Issend(numbers, ints, MPI_INT, 1, 9, MPI_COMM_WORLD, &request);
+        } else {
+            MPI_Send_init(numbers, ints, MPI_INT, 1, 9, MPI_COMM_WORLD,
+                          &request);
+            MPI_Start(&request);
+        }
+        while (i == 1 && !flag) {
+            MPI_Test(&request, &flag, &status);
+        }
+        if (i == 2) {
+            MPI_Waitall(1, &request, &status);
+        } else if (i != 1) {
+            MPI_Wait(&request, &status);
+        }
+        said(&status, ints);
+        if (i == 3) {
+            MPI_Request_free(&request);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
+    status_of_sends(1);
+    status_of_sends(1 << 16);
     there_when_said();
     there_when_known();
     no_memory();
