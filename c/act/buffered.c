@@ -71,7 +71,7 @@ static bool newest_done(const struct mt_act_buffer *buffer)
 {
     mt_act_lock();
     const struct mt_act_bsend *newest = mt_bsends;
-    while (newest != NULL && newest->buffer != buffer) {
+    while (newest != NULL && (newest->buffer != buffer || newest->bytes == 0)) {
         newest = newest->next;
     }
     bool done = newest == NULL || mt_engine_done(&newest->operation.engine);

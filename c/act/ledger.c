@@ -210,10 +210,10 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
     if (locked != UINT64_MAX) {
         fprintf(file, ",\n  \"locked_memory\": %" PRIu64, locked);
     }
-    const char *off = mt_act_cache_off(), *watch = mt_act_cache_watch();
+    const char *off = mt_act_cache_off();
+    const char *cache = off != NULL ? off : mt_act_cache_watch();
     fprintf(file, ",\n  \"%s\": ", off != NULL ? "cache_off" : "cache_watch");
-    put_string(file, off != NULL ? off : watch,
-               strlen(off != NULL ? off : watch));
+    put_string(file, cache, strlen(cache));
     put_reuse(file, engine);
     fprintf(file, ",\n  \"counts\": ");
     put_counts(file, &f->counts, 0, left, true);

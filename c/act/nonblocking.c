@@ -9,14 +9,14 @@ int mt_act_request_start(struct mt_act_request *request)
     if (request->persistent) {
         mt_act_type_use(request->type); /* a start gives one use back */
     }
-    request->sent = (uint64_t)m->count * request->type->layout.size;
     if (request->kind == MT_ACT_RECEIVE) {
         error = mt_act_receive(&request->operation, comm, m, request->type);
-    } else if (request->kind == MT_ACT_SEND) {
-        error = mt_act_send(&request->operation, comm, m, request->type,
-                            request->mode);
     } else {
-        error = mt_act_buffered(comm, m, request->type);
+        request->sent = (uint64_t)m->count * request->type->layout.size;
+        error = request->kind == MT_ACT_SEND
+                    ? mt_act_send(&request->operation, comm, m, request->type,
+                                  request->mode)
+                    : mt_act_buffered(comm, m, request->type);
     }
     request->active = error == MT_SUCCESS;
     return error;
