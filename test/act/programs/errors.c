@@ -121,7 +121,10 @@ static void no_buffer(MPI_Comm comm)
     CHECK(given == room && bytes == (int)sizeof(room));
 }
 
-#ifdef MPICH_VERSION /* Open MPI says nothing before all have ended */
+/* Open MPI says nothing before all have ended, and MPICH 4.2 leaves the handles of
+ * those that have. */
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40200000
+#define SOME_END
 enum { DONE, CUT, AWAITED, AWAITED_THERE, FOUR };
 
 /* A message that is cut off among others of which some have come, and some have not:
@@ -185,7 +188,7 @@ int main(int argc, char **argv)
     }
     wrong_arguments(comm);
     no_buffer(comm);
-#ifdef MPICH_VERSION
+#ifdef SOME_END
     some_end(comm);
 #endif
     MPI_Comm_dup(comm, &own);
