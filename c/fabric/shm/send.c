@@ -274,9 +274,12 @@ void mt_shm_push(struct mt_soft_qp *soft)
             break;
         }
         enum mt_shm_step step = mt_begin(qp, w);
-        if (step == MT_STEP_BLOCKED && qp->out.ring != NULL &&
-            mt_ring_want(&qp->out)) {
-            continue; /* there is room since */
+        if (step == MT_STEP_BLOCKED && qp->out.ring != NULL) {
+            if (mt_ring_want(&qp->out)) {
+                continue; /* there is room since */
+            }
+            /* what is behind it may be what the peer wants to be woken for */
+            mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
         }
         if (step == MT_STEP_BLOCKED) {
             break;

@@ -92,6 +92,7 @@ static void mt_shm_armed(struct mt_soft_context *soft)
     __atomic_store_n(&context->arena.root->sleeping, sleep, __ATOMIC_SEQ_CST);
     syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
     context->rounds = UINT32_MAX / 2; /* look after the peers now */
+    context->unseen = context->live_count;
 }
 
 static void mt_shm_close(struct mt_fabric_context *base)
@@ -711,7 +712,8 @@ static void mt_remember(struct mt_shm_context *context, struct mt_shm_qp *qp)
     qp->is_recent = true;
 }
 
-/* One round: who was busy lately, then the next few in turn. */
+/* One round: who was busy lately, then the next few in turn; behind an arming all
+ * of them, once: who published before it wakes nobody. */
 bool mt_shm_progress(struct mt_soft_context *soft)
 {
     struct mt_shm_context *context = (struct mt_shm_context *)soft;
@@ -721,9 +723,11 @@ bool mt_shm_progress(struct mt_soft_context *soft)
             moved = mt_visit(context->recent[i]) || moved;
         }
     }
-    uint32_t turns = context->live_count < MT_SHM_TURNS ? context->live_count
-                                                        : MT_SHM_TURNS;
-    for (uint32_t n = 0; n < turns && (!moved || n < MT_SHM_OTHERS); n++) {
+    uint32_t unseen = context->unseen;
+    uint32_t turns = unseen > MT_SHM_TURNS ? unseen : MT_SHM_TURNS;
+    turns = turns < context->live_count ? turns : context->live_count;
+    for (uint32_t n = 0;
+         n < turns && (!moved || n < MT_SHM_OTHERS || n < unseen); n++) {
         context->turn++;
         context->turn = context->turn < context->live_count ? context->turn : 0;
         struct mt_shm_qp *qp = context->live[context->turn];
@@ -732,6 +736,7 @@ bool mt_shm_progress(struct mt_soft_context *soft)
             mt_remember(context, qp);
         }
     }
+    context->unseen = 0;
     /* by time where nothing moves: the rounds of a sleeper are few */
     context->rounds += moved ? 0 : MT_SHM_IDLE;
     mt_shm_look_after(context);

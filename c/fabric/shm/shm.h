@@ -143,6 +143,7 @@ struct mt_shm_context {
     int wake_fd;
     struct mt_shm_qp *live[MT_SHM_QPS]; /* connected queue pairs */
     uint32_t live_count, turn;
+    uint32_t unseen; /* of them, by progress since the latest arming */
     struct mt_shm_qp *recent[MT_SHM_RECENT];
     uint32_t recent_turn;
     struct mt_shm_grave *graves;
@@ -241,7 +242,8 @@ MT_INLINE void mt_shm_wake(struct mt_shm_context *context,
     if (mt_unlikely(!peer->light)) { /* its barrier does not reach here */
         __atomic_add_fetch(&context->barrier, 1, __ATOMIC_SEQ_CST);
     }
-    uint32_t s = __atomic_load_n(&peer->root->sleeping, __ATOMIC_RELAXED);
+    /* sequential for that exchange: a plain load on x86 */
+    uint32_t s = __atomic_load_n(&peer->root->sleeping, __ATOMIC_SEQ_CST);
     if (mt_unlikely(s == MT_SHM_ASLEEP ||
                     (s == MT_SHM_ASLEEP_SOLICITED && solicited))) {
         mt_shm_wake_slow(context, peer);
