@@ -158,18 +158,21 @@ enum mt_act_shape {
 
 struct mt_act_type {
     enum mt_act_shape shape;
+    MT_Datatype handle;
     bool named;     /* stays for ever: users are not counted */
-    uint32_t users; /* the table, and whoever found it */
+    uint32_t users; /* the table, and whoever found it; 0: spare */
     int64_t offset;
     struct mt_layout layout; /* its size and extent in every shape */
     struct mt_block *blocks;
     MT_Datatype native; /* of MT_ACT_NATIVE: the same type .. */
     int32_t shift; /* .. ours, which begins so far before the buffer; 0: it is not */
+    struct mt_act_type *next; /* spare one */
 };
 
 /* What a datatype looks like, until mt_act_type_put; NULL: it is none, or not
  * committed. */
 struct mt_act_type *mt_act_type_find(MT_Datatype handle);
+/* Once more, by who has found it. */
 MT_INLINE void mt_act_type_use(struct mt_act_type *type)
 {
     if (!type->named) {
@@ -191,6 +194,8 @@ bool mt_act_type_pack(const struct mt_act_type *type, const void *buffer,
 /* Back, of MT_ACT_NATIVE: perhaps fewer bytes than were packed. */
 bool mt_act_type_unpack(const struct mt_act_type *type, const void *packed,
                         uint64_t bytes, void *buffer);
+/* Whether it is predefined, and so never freed. */
+bool mt_act_type_is_named(MT_Datatype handle);
 /* Fills shape, offset, layout and blocks from the library's description, which it is
  * not asked for of a type that may just end. */
 void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type);

@@ -11,7 +11,8 @@
 
 static struct mt_act_comm *mt_dying; /* freed, but used by requests */
 static uint32_t mt_next_id = 2;      /* both under mt_act.lock */
-/* The one that this thread is freeing, which is in the table no more. */
+/* Those that this thread is freeing, which are in the table no more: one, and what a
+ * callback of its attributes frees meanwhile. */
 static __thread struct mt_act_comm *mt_freeing;
 
 /* The process of each rank; NULL: no memory, or the library failed. */
@@ -252,8 +253,11 @@ static void bury(void)
 
 struct mt_act_comm *mt_act_comm_freeing(MT_Comm handle)
 {
-    return mt_freeing != NULL && mt_freeing->handle == handle ? mt_freeing
-                                                              : NULL;
+    struct mt_act_comm *comm = mt_freeing;
+    while (comm != NULL && comm->handle != handle) {
+        comm = comm->next;
+    }
+    return comm;
 }
 
 /* Before the library frees it, for it may give the handle to another one at once; and
@@ -270,12 +274,12 @@ static int free_by(mt_fn_Comm_free *function, MT_Comm *handle,
     if (comm == NULL) {
         return function(handle);
     }
-    struct mt_act_comm *outer = mt_freeing;
     MT_PMPI(Comm_get_errhandler)(*handle, &comm->handler);
     comm_freed(comm, true);
+    comm->next = mt_freeing;
     mt_freeing = comm;
     int rc = function(handle);
-    mt_freeing = outer;
+    mt_freeing = comm->next;
     if (rc != MT_SUCCESS) {
         comm_freed(comm, false);
         MT_PMPI(Errhandler_free)(&comm->handler);

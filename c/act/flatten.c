@@ -4,7 +4,9 @@
  * the library (MT_ACT_NATIVE); so does a result that has not the size that the
  * library gives. More blocks are taken of what is too long for the library's
  * MPI_Pack. Open MPI no longer knows what a type was made of when its attributes'
- * callbacks are called. Cold: once for each datatype. */
+ * callbacks are called. A handle that the library gives out with the contents of a
+ * type says nothing of whether the same type was met before: Open MPI makes a copy,
+ * and the next one may have its address. Cold: once for each datatype. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,24 +15,16 @@
 enum {
     MT_ACT_BLOCKS_MAX = 65536,
     MT_ACT_BLOCKS_LONG = 1 << 24,
+    MT_ACT_TYPES_MAX = 65536, /* that are not predefined, inside one */
     MT_ACT_DIMENSIONS = 16,
-    MT_ACT_MET = 16, /* types inside one that are remembered */
 };
 
 struct mt_act_pieces {
     struct mt_block *blocks;
     uint32_t count, room, most;
-    struct mt_act_met *met;
+    uint32_t *types; /* met so far inside the outermost one */
     int64_t extent;
     bool unknown; /* or no memory */
-};
-
-/* Types that were met inside the one that is described, the latest ones: a struct
- * of two structs of two structs has one of each only. */
-struct mt_act_met {
-    MT_Datatype handle[MT_ACT_MET];
-    struct mt_act_pieces pieces[MT_ACT_MET];
-    uint32_t count;
 };
 
 /* What the library says of how a type was made; of one made by a large-count
@@ -152,7 +146,7 @@ static void describe_struct(const struct mt_act_contents *c,
                             struct mt_act_pieces *out)
 {
     for (int64_t i = 0; i < c->integers[0] && !out->unknown; i++) {
-        struct mt_act_pieces child = {.most = out->most, .met = out->met};
+        struct mt_act_pieces child = {.most = out->most, .types = out->types};
         describe(c->types[i], &child);
         out->unknown = out->unknown || child.unknown;
         append(out, &child, c->integers[1 + i], c->addresses[i]);
@@ -198,7 +192,7 @@ static bool block_of(const struct mt_act_contents *c, int64_t i,
 static void describe_made(const struct mt_act_contents *c,
                           struct mt_act_pieces *out)
 {
-    struct mt_act_pieces child = {.most = out->most, .met = out->met};
+    struct mt_act_pieces child = {.most = out->most, .types = out->types};
     if (c->combiner == MT_COMBINER_STRUCT) {
         describe_struct(c, out);
         return;
@@ -311,53 +305,10 @@ _Static_assert(sizeof(MT_Count) == sizeof(int64_t) &&
                    sizeof(MT_Aint) == sizeof(int64_t),
                "large counts are copied to either");
 
-static bool copy(struct mt_act_pieces *to, const struct mt_act_pieces *from)
-{
-    *to = *from;
-    to->room = from->count;
-    to->blocks = calloc(from->count + 1, sizeof(*to->blocks));
-    if (to->blocks != NULL && from->count > 0) {
-        memcpy(to->blocks, from->blocks, from->count * sizeof(*to->blocks));
-    }
-    return to->blocks != NULL;
-}
-
-/* Its handle is that of no other type while the outer one has it. */
-static bool recall(MT_Datatype handle, struct mt_act_pieces *out)
-{
-    struct mt_act_met *met = out->met;
-    for (uint32_t i = 0; i < MT_ACT_MET && i < met->count; i++) {
-        if (met->handle[i] == handle) {
-            if (!copy(out, &met->pieces[i])) {
-                out->count = 0;
-                out->unknown = true;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-static void remember(MT_Datatype handle, const struct mt_act_pieces *pieces)
-{
-    struct mt_act_met *met = pieces->met;
-    uint32_t i = met->count % MT_ACT_MET;
-    struct mt_act_pieces kept;
-    if (pieces->count <= MT_ACT_BLOCKS_MAX && copy(&kept, pieces)) {
-        free(met->pieces[i].blocks);
-        met->handle[i] = handle;
-        met->pieces[i] = kept;
-        met->count++;
-    }
-}
-
 static void describe(MT_Datatype handle, struct mt_act_pieces *out)
 {
     struct mt_act_contents c = {0};
     MT_Aint lb = 0, extent = 0;
-    if (recall(handle, out)) {
-        return;
-    }
     if (!envelope(handle, &c) ||
         MT_PMPI(Type_get_extent)(handle, &lb, &extent) != MT_SUCCESS) {
         out->unknown = true;
@@ -366,6 +317,10 @@ static void describe(MT_Datatype handle, struct mt_act_pieces *out)
     out->extent = extent;
     if (is_named(c.combiner)) {
         describe_named(handle, out);
+        return;
+    }
+    if (++*out->types > MT_ACT_TYPES_MAX) {
+        out->unknown = true;
         return;
     }
     size_t counts = (size_t)(c.integer_count + c.large_count) + 1;
@@ -385,7 +340,6 @@ static void describe(MT_Datatype handle, struct mt_act_pieces *out)
         } else {
             out->unknown = true;
         }
-        remember(handle, out);
         give_back(&c);
     }
     free(integers);
@@ -404,29 +358,29 @@ static bool size_of(MT_Datatype handle, uint64_t *size_p)
     return known;
 }
 
+bool mt_act_type_is_named(MT_Datatype handle)
+{
+    struct mt_act_contents made = {0};
+    return envelope(handle, &made) && made.combiner == MT_COMBINER_NAMED;
+}
+
 void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type)
 {
-    struct mt_act_contents made = {.combiner = -1}; /* none */
-    struct mt_act_met met = {0};
+    uint32_t types = 0;
     uint64_t sum = 0, size = 0;
     MT_Aint lb = 0, extent = 0;
     bool sized = size_of(handle, &size);
     struct mt_act_pieces pieces = {
         .most = size > INT32_MAX ? MT_ACT_BLOCKS_LONG : MT_ACT_BLOCKS_MAX,
-        .met = &met};
+        .types = &types};
     if (ends) {
         pieces.unknown = true;
     } else {
         describe(handle, &pieces);
-        envelope(handle, &made);
-    }
-    for (uint32_t i = 0; i < MT_ACT_MET; i++) {
-        free(met.pieces[i].blocks);
     }
     for (uint32_t i = 0; i < pieces.count; i++) {
         sum += pieces.blocks[i].bytes;
     }
-    type->named = made.combiner == MT_COMBINER_NAMED;
     type->layout.extent = pieces.extent;
     type->layout.size = size;
     if (pieces.unknown || !sized || sum != size) {

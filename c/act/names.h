@@ -23,6 +23,7 @@
 /* type.c */
 #define mt_act_type_find MT_NAME(act_type_find)
 #define mt_act_type_free MT_NAME(act_type_free)
+#define mt_act_type_is_named MT_NAME(act_type_is_named)
 #define mt_act_type_pack MT_NAME(act_type_pack)
 #define mt_act_type_unpack MT_NAME(act_type_unpack)
 #define mt_act_type_functions MT_NAME(act_type_functions)

@@ -34,6 +34,51 @@ static void *shifted(const struct mt_act_type *type, const void *buffer)
     return (void *)((uintptr_t)buffer + (uintptr_t)type->shift);
 }
 
+/* Descriptions that are no more. Another thread may just have found one of them in
+ * the table, so they are used for other types, and never freed. */
+static struct mt_act_type *mt_spare; /* under mt_act.lock */
+
+static struct mt_act_type *spare_get(void)
+{
+    mt_act_lock();
+    struct mt_act_type *type = mt_spare;
+    if (type != NULL) {
+        mt_spare = type->next;
+    }
+    mt_act_unlock();
+    return type;
+}
+
+/* NULL: no memory. */
+static struct mt_act_type *type_get(MT_Datatype handle, bool named)
+{
+    struct mt_act_type *type = named ? NULL : spare_get();
+    if (type == NULL) {
+        type = calloc(1, sizeof(*type));
+        if (type == NULL) {
+            return NULL;
+        }
+        type->named = named;
+    }
+    __atomic_store_n(&type->handle, handle, __ATOMIC_RELAXED);
+    return type;
+}
+
+static void type_put(struct mt_act_type *type)
+{
+    free(type->blocks);
+    if (type->named) { /* was never in the table */
+        free(type);
+        return;
+    }
+    type->blocks = NULL;
+    type->shift = 0;
+    mt_act_lock();
+    type->next = mt_spare;
+    mt_spare = type;
+    mt_act_unlock();
+}
+
 void mt_act_type_free(struct mt_act_type *type)
 {
     if (type->shift != 0) {
@@ -41,8 +86,7 @@ void mt_act_type_free(struct mt_act_type *type)
         MT_PMPI(Type_free)(&type->native);
         mt_ending--;
     }
-    free(type->blocks);
-    free(type);
+    type_put(type);
 }
 
 /* The copy carries no attributes, so nobody's copy function is called. Of a type
@@ -75,20 +119,21 @@ MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
     if (!usable(handle)) {
         return NULL;
     }
-    struct mt_act_type *type = calloc(1, sizeof(*type));
+    struct mt_act_type *type = type_get(
+        handle, mt_ending == 0 && mt_act_type_is_named(handle));
     if (type == NULL) {
         return NULL;
     }
     mt_act_flatten(handle, mt_ending > 0, type);
     if (!keep_native(handle, type)) {
-        free(type);
+        mt_act_type_free(type);
         return NULL;
     }
+    /* pairs with found_take */
+    __atomic_store_n(&type->users, 1, __ATOMIC_RELEASE);
     if (mt_ending > 0) {
-        type->users = 1;
         return type;
     }
-    type->users = 2;
     mt_act_lock();
     struct mt_act_type *other =
         mt_act_table_get(&mt_act.types, MT_U64(handle));
@@ -96,21 +141,46 @@ MT_COLD static struct mt_act_type *type_meet(MT_Datatype handle)
                mt_act_table_put(&mt_act.types, MT_U64(handle), type);
     if (other != NULL) {
         mt_act_type_use(other); /* another thread was faster */
+    } else if (put) {
+        mt_act_type_use(type);
     }
     mt_act_unlock();
-    if (!put) {
+    if (!put && type->named) {
         mt_act_type_free(type);
+    } else if (!put) {
+        mt_act_type_put(type);
     }
     return put ? type : other;
+}
+
+/* Whether what was found in the table is still this type's. MPICH has one handle for a
+ * type and for what MPI_Type_get_contents says of it, so a thread may free the latter
+ * while others send with the former. */
+static bool found_take(struct mt_act_type *type, MT_Datatype handle)
+{
+    if (type->named) {
+        return true;
+    }
+    uint32_t users = __atomic_load_n(&type->users, __ATOMIC_RELAXED);
+    do {
+        if (users == 0) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&type->users, &users, users + 1, true,
+                                          __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+    if (mt_likely(__atomic_load_n(&type->handle, __ATOMIC_RELAXED) == handle)) {
+        return true;
+    }
+    mt_act_type_put(type);
+    return false;
 }
 
 struct mt_act_type *mt_act_type_find(MT_Datatype handle)
 {
     struct mt_act_type *type = mt_act_table_get(&mt_act.types, MT_U64(handle));
-    if (mt_unlikely(type == NULL)) {
+    if (mt_unlikely(type == NULL || !found_take(type, handle))) {
         return type_meet(handle);
     }
-    mt_act_type_use(type);
     return type;
 }
 

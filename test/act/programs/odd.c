@@ -1,6 +1,6 @@
 /* odd.c: datatypes that are seldom seen: with absolute addresses and more blocks than
- * are kept, or cyclic; structs of structs; used by a callback while they are freed.
- * Two ranks. */
+ * are kept, or cyclic; structs of structs, of types of one size and of different
+ * layouts, too; used by a callback while they are freed. Two ranks. */
 #include "program.h"
 
 enum { MANY = 70000 };
@@ -83,6 +83,83 @@ static void deep(void)
     CHECK(wrong == 0);
     for (int l = 1; l <= LEVELS; l++) {
         MPI_Type_free(&type[l]);
+    }
+}
+
+static unsigned draw(unsigned limit)
+{
+    static unsigned state = 1;
+    state = state * 1103515245u + 12345u;
+    return (state >> 16) % limit;
+}
+
+/* Another type that is this one, in one of the ways in which libraries keep one inside
+ * another. */
+static MPI_Datatype wrapped(MPI_Datatype type)
+{
+    int one = 1;
+    MPI_Aint at = 0, lb, extent;
+    MPI_Datatype made;
+    MPI_Type_get_extent(type, &lb, &extent);
+    switch (draw(5)) {
+    case 0:
+        MPI_Type_contiguous(1, type, &made);
+        break;
+    case 1:
+        MPI_Type_dup(type, &made);
+        break;
+    case 2:
+        MPI_Type_create_resized(type, lb, extent, &made);
+        break;
+    case 3:
+        MPI_Type_create_struct(1, &one, &at, &type, &made);
+        break;
+    default:
+        MPI_Type_create_hindexed(1, &one, &at, type, &made);
+    }
+    return made;
+}
+
+/* Two, four or eight ints, as deep as is asked for. */
+static MPI_Datatype tree(int depth)
+{
+    MPI_Datatype part[2], inner, made;
+    MPI_Aint at[2] = {0, 64 * sizeof(int) << depth};
+    int ones[2] = {1, 1};
+    if (depth == 0) {
+        MPI_Type_vector(2, 1, 1 + (int)draw(30), MPI_INT, &part[0]);
+        made = wrapped(part[0]);
+        MPI_Type_free(&part[0]);
+        return made;
+    }
+    part[0] = tree(depth - 1);
+    part[1] = tree(depth - 1);
+    MPI_Type_create_struct(2, ones, at, part, &inner);
+    made = wrapped(inner);
+    MPI_Type_free(&part[0]);
+    MPI_Type_free(&part[1]);
+    MPI_Type_free(&inner);
+    return made;
+}
+
+/* What a message carries is what MPI_Pack gives. */
+static void inside(void)
+{
+    enum { MOST = 8 };
+    for (int i = 0; i < 256 << 2; i++) {
+        memory[i] = i;
+    }
+    for (int i = 0; i < 300; i++) {
+        int got[MOST], packed[MOST], position = 0, ints = 2 << i % 3;
+        MPI_Datatype type = tree(i % 3);
+        MPI_Type_commit(&type);
+        MPI_Pack(memory, 1, type, packed, sizeof(packed), &position,
+                 MPI_COMM_SELF);
+        CHECK(position == ints * (int)sizeof(int));
+        MPI_Sendrecv(memory, 1, type, 0, 5, got, ints, MPI_INT, 0, 5,
+                     MPI_COMM_SELF, MPI_STATUS_IGNORE);
+        CHECK(memcmp(got, packed, (size_t)position) == 0);
+        MPI_Type_free(&type);
     }
 }
 
@@ -172,6 +249,7 @@ int main(int argc, char **argv)
     many_blocks();
     cyclic();
     deep();
+    inside();
     freed();
     freed_later(plain);
     freed_later(dealt);

@@ -1,6 +1,6 @@
 /* threads.c: several threads in sends, receives, probes and waits at once; each
- * pair of threads has a tag, and half of them a communicator of their own. Two
- * ranks. */
+ * pair of threads has a tag, and half of them a communicator of their own. Some ask what
+ * a type is made of that others send, and free what they are told. Two ranks. */
 #include <pthread.h>
 
 #include "program.h"
@@ -66,6 +66,28 @@ static void *make(void *argument)
     return NULL;
 }
 
+static MPI_Datatype pairs, four; /* of ints 0 and 2; two of it */
+
+/* Of two threads one exchanges elements of a type, the other one asks for it. */
+static void *contents(void *argument)
+{
+    int me = (int)(intptr_t)argument, one;
+    int out[4] = {10 + me, 11, 12 + me, 13}, in[4];
+    for (int i = 0; me % 2 != 0 && i < 20 * ROUNDS; i++) {
+        MPI_Aint none;
+        MPI_Datatype told;
+        MPI_Type_get_contents(four, 1, 0, 1, &one, &none, &told);
+        MPI_Type_free(&told);
+    }
+    for (int i = 0; me % 2 == 0 && i < ROUNDS; i++) {
+        memset(in, 0, sizeof(in));
+        MPI_Sendrecv(out, 1, pairs, 1 - rank, me, in, 1, pairs, 1 - rank, me,
+                     comms[me], MPI_STATUS_IGNORE);
+        wrong[me] += in[0] != 10 + me || in[1] != 0 || in[2] != 12 + me;
+    }
+    return NULL;
+}
+
 static void together(void *(*what)(void *))
 {
     pthread_t threads[THREADS];
@@ -94,6 +116,12 @@ int main(int argc, char **argv)
     together(work);
     memcpy(comms, own, sizeof(own));
     together(make);
+    MPI_Type_vector(2, 1, 2, MPI_INT, &pairs);
+    MPI_Type_commit(&pairs);
+    MPI_Type_contiguous(2, pairs, &four);
+    together(contents);
+    MPI_Type_free(&four);
+    MPI_Type_free(&pairs);
     for (int t = 0; t < THREADS; t++) {
         MPI_Comm_free(&comms[t]);
     }
