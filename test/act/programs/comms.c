@@ -199,6 +199,50 @@ static void used_when_freed(void)
     MPI_Comm_free_keyval(&key);
 }
 
+static MPI_Comm outer;
+
+static int receives_from_outer(MPI_Comm comm, int key, void *value, void *extra)
+{
+    int got = -1, left = (rank + size - 1) % size;
+    (void)comm;
+    (void)key;
+    (void)value;
+    (void)extra;
+    MPI_Recv(&got, 1, MPI_INT, left, 3, outer, MPI_STATUS_IGNORE);
+    CHECK(got == left);
+    return MPI_SUCCESS;
+}
+
+static int sends_and_frees(MPI_Comm comm, int key, void *inner, void *extra)
+{
+    MPI_Request request;
+    (void)key;
+    (void)extra;
+    outer = comm;
+    MPI_Isend(&rank, 1, MPI_INT, (rank + 1) % size, 3, comm, &request);
+    MPI_Comm_free((MPI_Comm *)inner);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    return MPI_SUCCESS;
+}
+
+/* One is freed while another one is, and its callback uses that. */
+static void freed_inside(void)
+{
+    int outer_key, inner_key, value = 0;
+    MPI_Comm comm, inner;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sends_and_frees, &outer_key,
+                           NULL);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, receives_from_outer,
+                           &inner_key, NULL);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &inner);
+    MPI_Comm_set_attr(comm, outer_key, &inner);
+    MPI_Comm_set_attr(inner, inner_key, &value);
+    MPI_Comm_free(&comm);
+    MPI_Comm_free_keyval(&inner_key);
+    MPI_Comm_free_keyval(&outer_key);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm, again;
@@ -226,6 +270,7 @@ int main(int argc, char **argv)
     freed_in_use();
     freed_persistent();
     used_when_freed();
+    freed_inside();
     ring(MPI_COMM_WORLD);
     return end();
 }
