@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,13 @@ static void find_handles(void)
 }
 #endif
 
-enum { MT_ACT_MASK = 16, MT_ACT_FLUSH_S = 10 };
+enum {
+    MT_ACT_MASK = 16,
+    MT_ACT_FLUSH_S = 10,
+    MT_ACT_PART_S = 2,
+    MT_ACT_PART_ROUNDS = 32,
+    MT_ACT_PART_TAG = 0x7fffff00, /* the program has no receives any more */
+};
 
 /* What each rank tells all others at the beginning. */
 struct mt_act_facts {
@@ -372,6 +379,43 @@ static uint32_t flush(void)
     return mt_engine_obligations(mt_act.engine);
 }
 
+/* All ranks go on from here, the library of none of them having done anything since the
+ * first one came. MPI_Finalize of MPICH over UCX (before 4.2) waits until each peer has
+ * acknowledged what it sent, and then without progress for all others. A rank that still
+ * waits in a call of ours would acknowledge it, and then send something itself that nobody
+ * acknowledges any more. By our messages therefore, and not for long: a dissemination
+ * barrier (Hensgen, Finkel and Manber, 1988). */
+static void part(void)
+{
+    static struct mt_engine_request out[MT_ACT_PART_ROUNDS];
+    static struct mt_engine_request in[MT_ACT_PART_ROUNDS];
+    const struct mt_buffer nothing = {.address = NULL};
+    struct mt_act_comm *world = mt_act_comm_find(MT_COMM_WORLD);
+    int64_t end = now_s() + MT_ACT_PART_S;
+    int64_t size = world->size, rank = world->rank;
+    for (int32_t i = 0; INT64_C(1) << i < size; i++) {
+        int64_t far = INT64_C(1) << i;
+        if (mt_engine_receive(world->context, &in[i],
+                              (int32_t)((rank + size - far) % size),
+                              MT_ACT_PART_TAG + i, &nothing) != MT_OK ||
+            mt_engine_send(world->context, &out[i],
+                           (int32_t)((rank + far) % size), MT_ACT_PART_TAG + i,
+                           MT_ENGINE_STANDARD, &nothing) != MT_OK) {
+            return;
+        }
+        mt_engine_look(mt_act.engine);
+        while (!mt_engine_done(&in[i]) ||
+               mt_engine_obligations(mt_act.engine) != 0) {
+            if (now_s() > end) {
+                return;
+            }
+            if (!mt_engine_progress(mt_act.engine)) {
+                sched_yield();
+            }
+        }
+    }
+}
+
 static void say_left(uint32_t left)
 {
     char text[160];
@@ -402,15 +446,18 @@ static void end(void)
     say_left(left);
     mt_act_probe_end();
     mt_act_requests_end();
-    mt_act_comm_end();
     mt_act_ledger_write(mt_act.host, mt_act_figures_close(mt_act.engine),
                         mt_act.engine);
+    close_private();
+    if (MT_ABI_MPICH && left == 0) {
+        part();
+    }
+    mt_act_comm_end();
     if (left == 0) {
         mt_act_cache_close(mt_act.engine);
         mt_engine_close(mt_act.engine);
     }
     mt_act.engine = NULL;
-    close_private();
 }
 
 /* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, last in, first
