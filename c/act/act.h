@@ -34,7 +34,7 @@ struct mt_act {
     const struct mt_act_host *host;
     bool threads; /* on any rank */
     uint32_t local_ranks; /* of the job, on this machine */
-    bool crowded; /* more ranks on this machine than processors */
+    bool crowded; /* ranks on this machine want more processors than it has */
     bool clears_errors; /* the library, of null requests among others */
     int32_t tag_limit;
     MT_Comm world, self;  /* private duplicates */

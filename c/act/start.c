@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +45,7 @@ enum {
     MT_ACT_MASK = 16,
     MT_ACT_FLUSH_S = 10,
     MT_ACT_PART_S = 2,
+    MT_ACT_PART_NAP_NS = 20000,
     MT_ACT_PART_ROUNDS = 32,
     MT_ACT_PART_TAG = 0x7fffff00, /* the program has no receives any more */
 };
@@ -109,10 +109,11 @@ static void nodes_of(const struct mt_act_facts *all,
     }
 }
 
-/* What the facts of all mean for this rank; *reach_p: the least of all. False:
- * all are on one machine. */
+/* What the facts of all mean for this rank; each: how many processors one wants for
+ * itself; *reach_p: the least of all. False: all are on one machine. */
 static bool facts_judge(const struct mt_act_facts *all,
-                        const struct mt_act_facts *mine, uint32_t *reach_p)
+                        const struct mt_act_facts *mine, uint32_t each,
+                        uint32_t *reach_p)
 {
     uint64_t processors[MT_ACT_MASK] = {0};
     uint32_t here = 0, ranks = mt_act.host->world_size;
@@ -131,7 +132,7 @@ static bool facts_judge(const struct mt_act_facts *all,
         count += __builtin_popcountll(processors[i]);
     }
     mt_act.local_ranks = here;
-    mt_act.crowded = here > (uint32_t)count;
+    mt_act.crowded = here * each > (uint32_t)count;
     return here < ranks;
 }
 
@@ -199,7 +200,8 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
         free(all);
         return status;
     }
-    bool several = facts_judge(all, &mine, &reach);
+    uint32_t each = policy->engine == MT_FABRIC_ENGINE_THREAD ? 2 : 1;
+    bool several = facts_judge(all, &mine, each, &reach);
     if (policy->devices != NULL) {
         mt_act_device_named(policy->devices, policy->devices_bytes, device_p);
     } else if (several && reach == MT_ACT_NOWHERE) {
@@ -387,8 +389,9 @@ static uint32_t flush(void)
  * barrier (Hensgen, Finkel and Manber, 1988). */
 static void part(void)
 {
-    static struct mt_engine_request out[MT_ACT_PART_ROUNDS];
-    static struct mt_engine_request in[MT_ACT_PART_ROUNDS];
+    static struct mt_engine_request out[MT_ACT_PART_ROUNDS]; /* those that are left .. */
+    static struct mt_engine_request in[MT_ACT_PART_ROUNDS];  /* .. outlive this call */
+    const struct timespec nap = {.tv_nsec = MT_ACT_PART_NAP_NS};
     const struct mt_buffer nothing = {.address = NULL};
     struct mt_act_comm *world = mt_act_comm_find(MT_COMM_WORLD);
     int64_t end = now_s() + MT_ACT_PART_S;
@@ -410,7 +413,7 @@ static void part(void)
                 return;
             }
             if (!mt_engine_progress(mt_act.engine)) {
-                sched_yield();
+                nanosleep(&nap, NULL); /* who is to come may want the processor */
             }
         }
     }
