@@ -109,15 +109,15 @@ static void nodes_of(const struct mt_act_facts *all,
     }
 }
 
-/* What the facts of all mean for this rank; each: how many processors one wants for
- * itself; *reach_p: the least of all. False: all are on one machine. */
+/* What the facts of all mean for this rank; *reach_p: the least of all;
+ * *processors_p: on how many the ranks of its machine may run. False: all are on one
+ * machine. */
 static bool facts_judge(const struct mt_act_facts *all,
-                        const struct mt_act_facts *mine, uint32_t each,
-                        uint32_t *reach_p)
+                        const struct mt_act_facts *mine, uint32_t *reach_p,
+                        uint32_t *processors_p)
 {
     uint64_t processors[MT_ACT_MASK] = {0};
     uint32_t here = 0, ranks = mt_act.host->world_size;
-    int count = 0;
     for (uint32_t r = 0; r < ranks; r++) {
         mt_act.threads = mt_act.threads || all[r].threads != 0;
         *reach_p = all[r].reach < *reach_p ? all[r].reach : *reach_p;
@@ -128,11 +128,11 @@ static bool facts_judge(const struct mt_act_facts *all,
             }
         }
     }
+    *processors_p = 0;
     for (int i = 0; i < MT_ACT_MASK; i++) {
-        count += __builtin_popcountll(processors[i]);
+        *processors_p += (uint32_t)__builtin_popcountll(processors[i]);
     }
     mt_act.local_ranks = here;
-    mt_act.crowded = here * each > (uint32_t)count;
     return here < ranks;
 }
 
@@ -174,15 +174,26 @@ static void say(void *user, const char *text)
     }
 }
 
+/* Whether processors of the machine do the device's work, and memory is not pinned. */
+static bool is_soft(const char *device)
+{
+    return strcmp(device, "shm") == 0 || strncmp(device, "iwarp:", 6) == 0;
+}
+
 /* Whether a thread of the registration service comes to the fabric, too: all
  * else comes with the engine's lock. */
 static bool registers_aside(const struct mt_act_policy *policy,
                             const char *device)
 {
-    bool pins =
-        strcmp(device, "shm") != 0 && strncmp(device, "iwarp:", 6) != 0;
     return policy->cache == MT_ACT_CACHE_ON ||
-           (policy->cache == MT_ACT_CACHE_AUTO && pins);
+           (policy->cache == MT_ACT_CACHE_AUTO && !is_soft(device));
+}
+
+/* How many processors a rank wants for itself. */
+static uint32_t processors_each(const struct mt_act_policy *policy,
+                                const char *device)
+{
+    return policy->engine == MT_FABRIC_ENGINE_THREAD && is_soft(device) ? 2 : 1;
 }
 
 /* The device that the policy names, or else shared memory on one machine, and what
@@ -192,7 +203,7 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
 {
     struct mt_act_facts mine;
     mt_act_devices devices;
-    uint32_t reach = MT_ACT_VERBS;
+    uint32_t reach = MT_ACT_VERBS, processors = 0;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
     facts_of(&mine, devices);
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
@@ -200,8 +211,7 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
         free(all);
         return status;
     }
-    uint32_t each = policy->engine == MT_FABRIC_ENGINE_THREAD ? 2 : 1;
-    bool several = facts_judge(all, &mine, each, &reach);
+    bool several = facts_judge(all, &mine, &reach, &processors);
     if (policy->devices != NULL) {
         mt_act_device_named(policy->devices, policy->devices_bytes, device_p);
     } else if (several && reach == MT_ACT_NOWHERE) {
@@ -213,6 +223,8 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
                  several ? devices[reach] : "shm");
     }
     if (status == MT_OK) {
+        mt_act.crowded =
+            mt_act.local_ranks * processors_each(policy, device_p) > processors;
         mt_act_rules_read(&mt_act.rules, mt_act.host->policy,
                           mt_act_policy_eager(policy, device_p),
                           &policy->terms);
