@@ -3557,12 +3557,12 @@ int MT_NAME(MPI_Imrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Req
     if (mt_enter(&call, MPITRACE_CALL_Imrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
+    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), a4);
+        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4366,12 +4366,12 @@ int MT_NAME(MPI_Mrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Stat
     if (mt_enter(&call, MPITRACE_CALL_Mrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), status);
+        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9908,12 +9908,12 @@ int MT_NAME(MPI_Imrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3,
     if (mt_enter(&call, MPITRACE_CALL_Imrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
+    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), a4);
+        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10289,12 +10289,12 @@ int MT_NAME(MPI_Mrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3, 
     if (mt_enter(&call, MPITRACE_CALL_Mrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message taken = a3 != NULL ? *a3 : (MT_Message)0;
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE(a0, a1, a2, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1), status);
+        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

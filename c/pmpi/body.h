@@ -30,6 +30,15 @@ MT_INLINE bool mt_was_cancelled(const MT_Status *status)
          : mt_message_of(call.shard, buffer_, count_, MT_U64(type_),         \
                          MT_U64(comm_), peer_, tag_))
 
+/* That of a matched probe, which MPI knows by itself. */
+#define MT_MESSAGE_IN(buffer_, count_, type_, comm_, message_)               \
+    ((message_) == MT_MESSAGE_NO_PROC                                        \
+         ? (struct mt_message){.comm = (comm_),                              \
+                               .peer = MT_PROC_NULL,                         \
+                               .tag = -1}                                    \
+         : mt_message_in(call.shard, buffer_, count_, MT_U64(type_), comm_,  \
+                         MT_ANY_SOURCE, -1))
+
 MT_INLINE struct mt_envelope mt_envelope_of(const MT_Status *status)
 {
     return (struct mt_envelope){status->source, status->tag,

@@ -179,7 +179,8 @@ bool mt_trace_spill(struct mt_shard *shard);
 
 /* messages.c */
 void mt_message_put(uint64_t message, uint64_t comm);
-uint64_t mt_message_take(uint64_t message);
+/* The communicator of a message; never NULL. */
+struct mt_comm *mt_message_take(uint64_t message);
 
 /* presence.c: what the ranks of a job know of each other before they talk. */
 enum mt_presence {

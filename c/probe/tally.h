@@ -95,18 +95,28 @@ struct mt_message {
     int32_t tag;
 };
 
+MT_INLINE struct mt_message mt_message_in(struct mt_shard *shard,
+                                          const void *buffer, int64_t count,
+                                          uint64_t datatype,
+                                          struct mt_comm *comm, int32_t peer,
+                                          int32_t tag)
+{
+    const struct mt_type_cached *type = mt_type(shard, datatype);
+    return (struct mt_message){.buffer = buffer,
+                               .bytes = (uint64_t)(count * type->size),
+                               .comm = comm,
+                               .type = type->index,
+                               .peer = peer,
+                               .tag = tag};
+}
+
 MT_INLINE struct mt_message mt_message_of(struct mt_shard *shard,
                                           const void *buffer, int64_t count,
                                           uint64_t datatype, uint64_t comm,
                                           int32_t peer, int32_t tag)
 {
-    const struct mt_type_cached *type = mt_type(shard, datatype);
-    return (struct mt_message){.buffer = buffer,
-                               .bytes = (uint64_t)(count * type->size),
-                               .comm = mt_comm(shard, comm),
-                               .type = type->index,
-                               .peer = peer,
-                               .tag = tag};
+    return mt_message_in(shard, buffer, count, datatype, mt_comm(shard, comm),
+                         peer, tag);
 }
 
 /* A call that named a communicator and a datatype. */

@@ -30,7 +30,8 @@ const (
 	sent     = "MT_MESSAGE({sendbuf}, {sendcount}, {sendtype}, {comm}, {dest}, {sendtag})"
 	received = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, {comm}, {source}, {recvtag})"
 	// of a matched probe: what it found is no wildcard any more, but not known
-	matched  = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, (MT_Comm)(uintptr_t)mt_message_take(MT_U64(taken)), taken == MT_MESSAGE_NO_PROC ? MT_PROC_NULL : MT_ANY_SOURCE, -1)"
+	taken    = "MT_Message message = {message} != NULL ? *{message} : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));"
+	matched  = "MT_MESSAGE_IN({recvbuf}, {recvcount}, {recvtype}, comm, message)"
 	statusIn = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
 )
 
@@ -73,12 +74,12 @@ var bodies = map[string]body{
 		after:   "if ({dest} == MT_PROC_NULL) {\n            mt_count_comm(&call, MT_U64({comm}));\n        }\n        mt_body_send(&call, " + sent + ");\n        mt_body_posted(&call, " + received + ", {request});",
 	},
 	"mrecv": {
-		before:  statusIn + " MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
+		before:  statusIn + " " + taken,
 		replace: map[string]string{"status": "status"},
 		after:   "mt_body_recv(&call, " + matched + ", status);",
 	},
 	"imrecv": {
-		before: "MT_Message taken = {message} != NULL ? *{message} : (MT_Message)0;",
+		before: taken,
 		after:  "mt_body_irecv(&call, " + matched + ", {request});",
 	},
 	"probe": {

@@ -103,6 +103,18 @@ func regressionRows() []row {
 		},
 		paused,
 		matchedManyRow("mprobe_many", "... after 1,200 matched probes outstanding at once", 1200),
+		{
+			name: "mprobe_freed", what: "communicators freed between MPI_Mprobe and MPI_Mrecv; receives that fail or are not counted",
+			program: "mprobe_freed.c", ranks: 1, check: finished,
+			want: []expectation{{
+				calls: counts{
+					"Init": 1, "Comm_set_errhandler": 4, "Comm_dup": 4, "Isend": 7, "Mprobe": 7, "Comm_free": 3, "Mrecv": 6, "Imrecv": 1,
+					"Error_class": 1, "Wait": 8, "Pcontrol": 1, "Finalize": 1,
+				},
+				bytes:    counts{"Isend": 56, "Mrecv": 40, "Imrecv": 8},
+				requests: &requests{Started: 8, Completed: 8},
+			}},
+		},
 		skipRow(),
 		deeperRow(),
 		{
