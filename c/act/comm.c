@@ -228,7 +228,8 @@ static void bury(void)
     while (list != NULL) {
         struct mt_act_comm *comm = list, **to;
         list = comm->next;
-        to = mt_act_request_uses(comm, false) || mt_act_matched_uses(comm) ||
+        /* in the order in which a use goes from one to the other */
+        to = mt_act_matched_uses(comm) || mt_act_request_uses(comm, false) ||
                      mt_act_buffered_uses(comm) ||
                      __atomic_load_n(&comm->held, __ATOMIC_ACQUIRE) != 0
                  ? &left

@@ -298,10 +298,12 @@ static bool imrecv(struct mt_act_message *m, MT_Message *handle,
         return false;
     }
     struct mt_act_comm *comm = matched->comm;
+    mt_act_comm_hold(comm); /* while its use moves from the message to the request */
     struct mt_act_request *request = mt_act_request_get(MT_ACT_RECEIVE, comm);
     if (request == NULL) {
         mt_act_type_put(type);
         *rc_p = mt_act_error(comm, MT_ERR_NO_MEM);
+        mt_act_comm_let(comm);
         return true;
     }
     int error =
@@ -313,6 +315,7 @@ static bool imrecv(struct mt_act_message *m, MT_Message *handle,
         mt_act_request_put(request);
     }
     *rc_p = mt_act_error(comm, error);
+    mt_act_comm_let(comm);
     return true;
 }
 

@@ -134,13 +134,17 @@ static int Request_free(MT_Request *handle)
     return MT_SUCCESS;
 }
 
+/* One that is not active is refused by MPICH; Open MPI says nothing, but may take what
+ * was never started, as ours there, out of a queue that it is not in. */
 static int Cancel(MT_Request *handle)
 {
-    struct mt_act_request *request = active(handle);
-    if (request == NULL) {
+    struct mt_act_request *request =
+        handle != NULL ? mt_act_request_find(*handle) : NULL;
+    if (request == NULL || (!request->active && !MT_ABI_OPENMPI)) {
         return MT_PMPI(Cancel)(handle);
     }
-    if (request->kind == MT_ACT_SEND || request->kind == MT_ACT_RECEIVE) {
+    if (request->active &&
+        (request->kind == MT_ACT_SEND || request->kind == MT_ACT_RECEIVE)) {
         mt_engine_cancel(&request->operation.engine);
     }
     return MT_SUCCESS;

@@ -102,6 +102,57 @@ static void cancelled_receive(void)
     CHECK(!flag && value == 6);
 }
 
+enum { INACTIVE = 200 };
+
+/* Persistent receives that are done are cancelled: Open MPI does nothing, MPICH says
+ * that they are inactive. */
+static void cancelled_inactive(void)
+{
+    MPI_Request requests[INACTIVE];
+    int values[INACTIVE];
+    for (int i = 0; i < INACTIVE; i++) {
+        MPI_Recv_init(&values[i], 1, MPI_INT, 1, 100 + i, MPI_COMM_WORLD,
+                      &requests[i]);
+    }
+    MPI_Startall(INACTIVE, requests);
+    MPI_Send(NULL, 0, MPI_INT, 1, 98, MPI_COMM_WORLD);
+    MPI_Waitall(INACTIVE, requests, MPI_STATUSES_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    for (int i = 0; i < INACTIVE; i++) {
+        int class = MPI_Cancel(&requests[i]);
+        MPI_Error_class(class, &class);
+        CHECK(class == MPI_SUCCESS || class == MPI_ERR_REQUEST);
+        CHECK(values[i] == i);
+        MPI_Request_free(&requests[i]);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* Its communicator is freed between the probe and the receive. */
+static void freed_communicator(void)
+{
+    MPI_Comm comms[3];
+    MPI_Message messages[3];
+    MPI_Request request;
+    int values[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        if (rank == 1) {
+            MPI_Send(&i, 1, MPI_INT, 0, 5, comms[i]);
+        } else {
+            MPI_Mprobe(1, 5, comms[i], &messages[i], MPI_STATUS_IGNORE);
+        }
+        MPI_Comm_free(&comms[i]);
+    }
+    if (rank == 0) {
+        MPI_Mrecv(&values[1], 1, MPI_INT, &messages[1], MPI_STATUS_IGNORE);
+        MPI_Imrecv(&values[2], 1, MPI_INT, &messages[2], &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Mrecv(&values[0], 1, MPI_INT, &messages[0], MPI_STATUS_IGNORE);
+        CHECK(values[0] == 0 && values[1] == 1 && values[2] == 2);
+    }
+}
+
 /* A receive that is freed while active still receives. */
 static void freed(void)
 {
@@ -152,6 +203,7 @@ static void receiver(void)
     two_matched();
     cancelled_receive();
     freed();
+    cancelled_inactive();
 }
 
 static void sender(void)
@@ -175,6 +227,10 @@ static void sender(void)
     MPI_Isend(&nine, 1, MPI_INT, 0, 90, MPI_COMM_WORLD, &request);
     MPI_Request_free(&request);
     MPI_Send(NULL, 0, MPI_INT, 0, 92, MPI_COMM_WORLD);
+    MPI_Recv(NULL, 0, MPI_INT, 0, 98, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < INACTIVE; i++) {
+        MPI_Send(&i, 1, MPI_INT, 0, 100 + i, MPI_COMM_WORLD);
+    }
 }
 
 int main(int argc, char **argv)
@@ -188,6 +244,7 @@ int main(int argc, char **argv)
     for (int l = 1; l < LENGTHS; l++) {
         cancelled_send(lengths[l]);
     }
+    freed_communicator();
     MPI_Message message;
     MPI_Status status;
     int flag = 0;
