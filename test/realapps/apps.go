@@ -36,9 +36,13 @@ func apps(home string) []app {
 		gromacs(), mumps(), ptscotch(), ordering(),
 		netpipe("openmpi", "NPopenmpi", "netpipe-openmpi"),
 		netpipe("mpich", "NPmpich2", "netpipe-mpich2"),
-		mpi4py(home),
+		mpi4py(home), petsc(home), hdf5(home), espresso(), cp2k(),
+		superlu("pddrive", "big.rua", 4, "-r", "2", "-c", "2"),
+		superlu("pzdrive", "cg20.cua", 4, "-r", "2", "-c", "2"),
+		superlu("pddrive4", "big.rua", 10), // on two parts of its ranks, 6 and 4
 	}
 	for _, mpi := range []string{"openmpi", "mpich"} {
+		list = append(list, nwchem(mpi))
 		for _, tester := range []string{"xdlu", "xdqr", "xdinv", "xdls", "xdbrd", "xdhrd", "xdtrd", "xdsvd", "xdsyevr", "xzlu", "xcgblu", "xsptllt"} {
 			list = append(list, scalapack(mpi, tester))
 		}
@@ -163,6 +167,72 @@ func mpi4py(home string) app {
 			"MPI_Sendrecv": 200, "MPI_Allreduce": 200, "MPI_Bcast": 20,
 			"MPI_Irecv": 4, "MPI_Isend": 4, "MPI_Waitall": 1, "MPI_Barrier": 1,
 		},
+	}
+}
+
+// petsc runs petsc.py: solvers of PETSc, HYPRE, SuperLU_DIST and MUMPS.
+func petsc(home string) app {
+	return app{
+		name: "petsc", mpi: "openmpi", packages: []string{"python3-petsc4py"}, ranks: 4,
+		env:   []string{"OMP_NUM_THREADS=1"},
+		steps: [][]string{{"/usr/bin/python3", filepath.Join(home, "petsc.py")}},
+	}
+}
+
+// hdf5 runs hdf5.py: a file of all ranks, whose pieces the MPI library sends about.
+func hdf5(home string) app {
+	return app{
+		name: "hdf5", mpi: "openmpi", packages: []string{"python3-h5py-mpi"}, ranks: 4,
+		steps: [][]string{{"/usr/bin/python3", filepath.Join(home, "hdf5.py")}},
+	}
+}
+
+// espresso computes two atoms of silicon by Quantum ESPRESSO, and compares energies,
+// forces and stress.
+func espresso() app {
+	return app{
+		name: "quantum-espresso", mpi: "openmpi", packages: []string{"quantum-espresso", "abinit-data"}, ranks: 4,
+		prepare: espressoInput, env: []string{"OMP_NUM_THREADS=1"},
+		steps:     [][]string{{"pw.x", "-in", "silicon.in"}},
+		keep:      regexp.MustCompile(`total energy +=|force = |Total force|^ +(-?\d\.\d{8} +){3}|convergence has been`),
+		tolerance: 1e-5,
+	}
+}
+
+// cp2k moves a molecule of water two steps, and compares energies and what is conserved.
+func cp2k() app {
+	return app{
+		name: "cp2k", mpi: "openmpi", packages: []string{"cp2k", "cp2k-data"}, ranks: 4,
+		prepare: cp2kInput, env: []string{"OMP_NUM_THREADS=1", "CP2K_DATA_DIR=/usr/share/cp2k"},
+		steps:     [][]string{{"cp2k.popt", "water.inp"}},
+		keep:      regexp.MustCompile(`ENERGY\| |MD\| (Conserved|Potential)|SCF run converged`),
+		tolerance: 1e-8,
+	}
+}
+
+// nwchem computes water by Global Arrays: Hartree-Fock with its gradient, and by
+// density functionals.
+func nwchem(mpi string) app {
+	return app{
+		name: "nwchem", mpi: mpi, packages: []string{"nwchem-" + mpi}, ranks: 4,
+		prepare: nwchemInput, env: []string{"OMP_NUM_THREADS=1"},
+		steps:     [][]string{{"nwchem." + mpi, "water.nw"}},
+		keep:      regexp.MustCompile(`Total (SCF|DFT) energy|^ +\d [OH] +(-?\d+\.\d+ *){6}`),
+		tolerance: 1e-5,
+	}
+}
+
+const superluDir = "/usr/lib/x86_64-linux-gnu/superlu-dist/tests/EXAMPLE"
+
+// superlu solves a system of a file that SuperLU_DIST brings. Its error is that of
+// rounding, whose digits are the same if all data is.
+func superlu(program, matrix string, ranks int, grid ...string) app {
+	argv := append([]string{filepath.Join(superluDir, program)}, grid...)
+	return app{
+		name: "superlu-" + program, mpi: "openmpi", packages: []string{"libsuperlu-dist-dev"}, ranks: ranks,
+		env:   []string{"OMP_NUM_THREADS=1"},
+		steps: [][]string{append(argv, filepath.Join(superluDir, matrix))},
+		keep:  regexp.MustCompile(`Xtrue|Nonzeros in|Tiny Pivots`),
 	}
 }
 

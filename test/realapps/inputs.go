@@ -140,6 +140,96 @@ func graphInput(dir string) error {
 	return write(dir, "graph.grf", head+b.String())
 }
 
+// espressoInput takes a pseudopotential of ABINIT's, for Debian has none for Quantum
+// ESPRESSO itself.
+func espressoInput(dir string) error {
+	return write(dir, "silicon.in", `&control
+ calculation='scf', prefix='si', pseudo_dir='/usr/share/abinit/psp', outdir='.'
+ tprnfor=.true., tstress=.true.
+/
+&system
+ ibrav=2, celldm(1)=10.2, nat=2, ntyp=1, ecutwfc=14
+/
+&electrons
+ conv_thr=1d-9
+/
+ATOMIC_SPECIES
+ Si 28.086 14-Si.nlcc.UPF
+ATOMIC_POSITIONS alat
+ Si 0.00 0.00 0.00
+ Si 0.26 0.25 0.24
+K_POINTS automatic
+ 2 2 2 1 1 1
+`)
+}
+
+func cp2kInput(dir string) error {
+	return write(dir, "water.inp", `&GLOBAL
+  PROJECT water
+  RUN_TYPE MD
+&END GLOBAL
+&MOTION
+  &MD
+    ENSEMBLE NVE
+    STEPS 2
+    TIMESTEP 0.5
+    TEMPERATURE 300
+  &END MD
+&END MOTION
+&FORCE_EVAL
+  METHOD Quickstep
+  &DFT
+    BASIS_SET_FILE_NAME BASIS_SET
+    POTENTIAL_FILE_NAME GTH_POTENTIALS
+    &MGRID
+      CUTOFF 120
+    &END MGRID
+    &SCF
+      EPS_SCF 1.0E-7
+      SCF_GUESS ATOMIC
+    &END SCF
+    &XC
+      &XC_FUNCTIONAL Pade
+      &END XC_FUNCTIONAL
+    &END XC
+  &END DFT
+  &SUBSYS
+    &CELL
+      ABC 6.0 6.0 6.0
+    &END CELL
+    &COORD
+      O 0.0  0.0   -0.0656
+      H 0.0 -0.7571 0.5205
+      H 0.0  0.7571 0.5205
+    &END COORD
+    &KIND H
+      BASIS_SET DZVP-GTH-PADE
+      POTENTIAL GTH-PADE-q1
+    &END KIND
+    &KIND O
+      BASIS_SET DZVP-GTH-PADE
+      POTENTIAL GTH-PADE-q6
+    &END KIND
+  &END SUBSYS
+&END FORCE_EVAL
+`)
+}
+
+func nwchemInput(dir string) error {
+	return write(dir, "water.nw", `start water
+geometry units au noautosym
+  O 0.0  0.0   0.0
+  H 0.0  1.43 -0.89
+  H 0.0 -1.43 -0.89
+end
+basis
+  * library 6-31g*
+end
+task scf gradient
+task dft energy
+`)
+}
+
 func inside(at, side int) bool { return at >= 0 && at < side }
 
 func write(dir, name, text string) error {
