@@ -26,7 +26,6 @@ enum {
                                     * all peers by default, and two send at once */
     MT_ASK_MS = 20, /* until a request that found no room is repeated, */
     MT_ASK_MOST_MS = 1280, /* or one that left, which datagrams.h does not lose */
-    MT_OPEN_MS = 60000, /* as long as a peer that is silent has otherwise */
 };
 
 /* ---- what leaves ---- */

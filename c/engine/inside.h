@@ -507,6 +507,10 @@ void mt_connect_end(struct mt_engine_peer *peer);
 /* How deep completion queues must be for datagrams. */
 uint32_t mt_connect_sends(const struct mt_engine *engine);
 uint32_t mt_connect_receives(void);
+/* What a connection may take that both sides want: as long as a peer that is silent has
+ * among datagrams. It may be stopped, or its machine have much else to do. */
+enum { MT_OPEN_MS = 60000 };
+
 /* Collective. rc: of each connection. */
 enum mt_status mt_connect_open(struct mt_engine *engine,
                                const struct mt_fabric_qp_options *rc);

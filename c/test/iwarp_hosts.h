@@ -54,7 +54,8 @@ static inline void host_qp(struct host *h, enum mt_fabric_transport transport,
                                      .pieces = 4,
                                      .reads = transport == MT_FABRIC_RC ? 4 : 0,
                                      .port = 1,
-                                     .timeout_ms = timeout_ms};
+                                     .timeout_ms = timeout_ms,
+                                     .open_ms = 60000};
     CHECK_EQ(mt_fabric_qp_create(h->pd, &o, &h->qp), MT_OK);
 }
 

@@ -342,6 +342,40 @@ static void test_wakes(void)
     host_close(&b);
 }
 
+/* What fills its socket while others sleep wakes them when there is room. */
+static void test_room(void)
+{
+    struct host a, b;
+    struct mt_fabric_channel *channel;
+    struct mt_fabric_cq *asleep;
+    int least = 1;
+    join(&a, &b);
+    CHECK_EQ(mt_fabric_channel_create(a.context, &channel), MT_OK);
+    CHECK_EQ(mt_fabric_cq_create(a.context, 1, channel, &asleep), MT_OK);
+    CHECK(setsockopt(inner(&a)->fd, SOL_SOCKET, SO_SNDBUF, &least,
+                     sizeof(least)) == 0);
+    CHECK(setsockopt(inner(&b)->fd, SOL_SOCKET, SO_RCVBUF, &least,
+                     sizeof(least)) == 0);
+    CHECK_EQ(mt_fabric_cq_arm(asleep, true), MT_OK);
+    CHECK(!inner(&a)->wants_out);
+    post(&a, MT_FABRIC_WRITE, ROOM, (uint64_t)(uintptr_t)b.mr->address,
+         b.mr->rkey, NULL);
+    CHECK(inner(&a)->waits && inner(&a)->wants_out);
+    struct pollfd fd = {.fd = mt_fabric_channel_fd(channel), .events = POLLIN};
+    struct mt_fabric_completion none;
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (poll(&fd, 1, 1) == 0 && now_ms() < until) {
+        mt_fabric_poll(b.sends, &none, 0);
+    }
+    CHECK_EQ(fd.revents, POLLIN);
+    CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
+    CHECK(!inner(&a)->waits && !inner(&a)->wants_out);
+    CHECK_EQ(mt_fabric_cq_destroy(asleep), MT_OK);
+    CHECK_EQ(mt_fabric_channel_destroy(channel), MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
 /* ---- strangers ---- */
 
 static int stranger(const struct host *h)
@@ -384,7 +418,7 @@ static void test_strangers(void)
     struct mt_fabric_address a;
     uint8_t request[68] = {0};
     host_open(&h);
-    host_qp(&h, MT_FABRIC_RC, 0);
+        host_qp(&h, MT_FABRIC_RC, 0);
     CHECK_EQ(mt_fabric_qp_address(h.qp, &a), MT_OK);
     refused(&h,
             (const uint8_t *)"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: "
@@ -420,7 +454,8 @@ static void test_nobody(void)
         struct host h;
         struct mt_fabric_address a;
         host_open(&h);
-        host_qp(&h, MT_FABRIC_RC, 300);
+        host_qp(&h, MT_FABRIC_RC, 0);
+        inner(&h)->open_ms = 300;
         CHECK_EQ(mt_fabric_qp_address(h.qp, &a), MT_OK);
         /* the one with the larger port waits for the other to call; the other
          * calls where nobody listens */
@@ -474,8 +509,9 @@ static void test_late(void)
     struct mt_fabric_address x, y;
     host_open(&a);
     host_open(&b);
-    host_qp(&a, MT_FABRIC_RC, 1500);
-    host_qp(&b, MT_FABRIC_RC, 1500);
+    host_qp(&a, MT_FABRIC_RC, 0);
+    host_qp(&b, MT_FABRIC_RC, 0);
+    inner(&a)->open_ms = inner(&b)->open_ms = 1500;
     CHECK_EQ(mt_fabric_qp_address(a.qp, &x), MT_OK);
     CHECK_EQ(mt_fabric_qp_address(b.qp, &y), MT_OK);
     CHECK_EQ(mt_fabric_qp_connect(a.qp, &y), MT_OK);
@@ -486,6 +522,39 @@ static void test_late(void)
     post(&a, MT_FABRIC_WRITE, 8, (uint64_t)(uintptr_t)b.mr->address, b.mr->rkey,
          NULL);
     CHECK_EQ(take(&a, a.sends, &b).status, MT_OK);
+    host_close(&a);
+    host_close(&b);
+}
+
+/* One has connected, and looks; the other one does later than a peer that is open may
+ * be silent, but not later than it may take to open. */
+static void test_slow(bool caller_first)
+{
+    enum { SILENT_MS = 300, LATE_MS = 1000 };
+    struct host a, b;
+    struct mt_fabric_address address, other;
+    host_open(&a);
+    host_open(&b);
+    bool a_calls = inside(&a)->self.port < inside(&b)->self.port;
+    struct host *first = a_calls == caller_first ? &a : &b;
+    struct host *late = first == &a ? &b : &a;
+    host_qp(&a, MT_FABRIC_RC, SILENT_MS);
+    host_qp(&b, MT_FABRIC_RC, SILENT_MS);
+    CHECK_EQ(mt_fabric_qp_address(first->qp, &address), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(late->qp, &other), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(first->qp, &other), MT_OK);
+    CHECK_EQ(inner(first)->link == MT_LINK_AWAITED, !caller_first);
+    for (uint64_t until = now_ms() + LATE_MS; now_ms() < until;) {
+        pump(first, late);
+        if (inside(late)->guests != NULL && inside(late)->guests->parked) {
+            inside(late)->guests->waited_ms = MT_IWARP_TIMEOUT_MS;
+        }
+    }
+    CHECK_EQ(inside(late)->guest_count, caller_first);
+    CHECK_EQ(mt_fabric_qp_connect(late->qp, &address), MT_OK);
+    post(first, MT_FABRIC_WRITE, 8, (uint64_t)(uintptr_t)late->mr->address,
+         late->mr->rkey, NULL);
+    CHECK_EQ(take(first, first->sends, late).status, MT_OK);
     host_close(&a);
     host_close(&b);
 }
@@ -519,9 +588,12 @@ int main(void)
     test_truncated();
     test_early_answer();
     test_wakes();
+    test_room();
     test_strangers();
     test_nobody();
     test_stopped();
     test_late();
+    test_slow(false);
+    test_slow(true);
     return check_failures != 0;
 }

@@ -397,6 +397,7 @@ mt_iwarp_qp_create(struct mt_fabric_pd *pd,
     qp->watch.kind = MT_WATCH_QP;
     qp->timeout_ms =
         options->timeout_ms > 0 ? options->timeout_ms : MT_IWARP_TIMEOUT_MS;
+    qp->open_ms = options->open_ms > 0 ? options->open_ms : qp->timeout_ms;
     enum mt_status status =
         options->transport == MT_FABRIC_RC ? mt_qp_room(qp) : MT_OK;
     if (status == MT_OK) {

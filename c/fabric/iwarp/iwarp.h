@@ -202,7 +202,7 @@ struct mt_iwarp_qp {
     bool muted;     /* UD: epoll does not watch: there is no receive */
     uint32_t place; /* in context->live */
     uint8_t key[MT_IWARP_KEY];
-    uint32_t timeout_ms;
+    uint32_t timeout_ms, open_ms;
     /* RC */
     uint32_t wakes_at; /* bytes that make the socket readable: SO_RCVLOWAT */
     struct mt_iwarp_address remote;

@@ -49,23 +49,41 @@ void mt_iwarp_live_remove(struct mt_iwarp_context *context,
     }
 }
 
-static void mt_listen_to(struct mt_iwarp_qp *qp, uint32_t events)
+/* What epoll watches its socket for. */
+static void mt_listen(struct mt_iwarp_qp *qp)
 {
-    struct epoll_event event = {.events = events, .data.ptr = &qp->watch};
+    struct epoll_event event = {.events = (qp->muted ? 0 : EPOLLIN) |
+                                          (qp->wants_out ? EPOLLOUT : 0),
+                                .data.ptr = &qp->watch};
     epoll_ctl(mt_iwarp_context_of(qp)->epoll, EPOLL_CTL_MOD, qp->fd, &event);
+}
+
+/* What waits for room in the socket, and not for an answer of the peer, goes on as
+ * soon as there is some, although all sleep. */
+static void mt_listen_for_room(struct mt_iwarp_qp *qp)
+{
+    if (qp->waits && !qp->wants_out &&
+        (qp->out == NULL || qp->out->first != qp->out->count)) {
+        qp->wants_out = true;
+        mt_listen(qp);
+    }
 }
 
 void mt_iwarp_waits(struct mt_iwarp_qp *qp, bool waits)
 {
-    if (mt_likely(qp->waits == waits)) {
+    struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
+    if (mt_likely(!qp->waits && !waits)) {
         return;
     }
+    context->waiting += (uint32_t)waits - (uint32_t)qp->waits;
     qp->waits = waits;
-    mt_iwarp_context_of(qp)->waiting += waits ? 1 : UINT32_MAX;
+    if (waits && mt_soft_sleeps(&context->soft)) {
+        mt_listen_for_room(qp); /* they began to when it did not wait */
+    }
     if (!waits && qp->wants_out) {
         qp->wants_out = false;
         if (qp->fd >= 0) {
-            mt_listen_to(qp, EPOLLIN);
+            mt_listen(qp);
         }
     }
 }
@@ -75,7 +93,7 @@ static void mt_mute(struct mt_iwarp_qp *qp, bool muted)
     if (qp->muted != muted) {
         qp->muted = muted;
         mt_iwarp_context_of(qp)->muted += muted ? 1 : UINT32_MAX;
-        mt_listen_to(qp, muted ? 0 : EPOLLIN);
+        mt_listen(qp);
     }
 }
 
@@ -212,6 +230,16 @@ static bool mt_look_at_epoll(struct mt_iwarp_context *context)
     return moved;
 }
 
+/* How long a guest may stay: as its queue pair, if that is known, may take to open. */
+static uint32_t mt_guest_ms(const struct mt_iwarp_context *context,
+                            const struct mt_iwarp_guest *guest)
+{
+    const struct mt_soft_qp *qp =
+        guest->parked ? context->soft.qps[guest->number - 1] : NULL;
+    return qp != NULL ? ((const struct mt_iwarp_qp *)qp)->open_ms
+                      : MT_IWARP_TIMEOUT_MS;
+}
+
 /* Time limits: of connecting, of guests, of peers that are silent. */
 static void mt_look_at_clock(struct mt_iwarp_context *context)
 {
@@ -233,7 +261,7 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
             qp->stalled_ms += waited_ms;
         }
         if (qp->link == MT_LINK_OPEN ? mt_iwarp_stream_silent(qp)
-                                     : qp->stalled_ms > qp->timeout_ms) {
+                                     : qp->stalled_ms > qp->open_ms) {
             mt_iwarp_fail_oldest(qp, MT_EPEER);
         }
     }
@@ -241,7 +269,7 @@ static void mt_look_at_clock(struct mt_iwarp_context *context)
     while (guest != NULL) {
         struct mt_iwarp_guest *next = guest->next;
         guest->waited_ms += waited_ms;
-        if (guest->waited_ms > MT_IWARP_TIMEOUT_MS) {
+        if (guest->waited_ms > mt_guest_ms(context, guest)) {
             context->refused++;
             mt_iwarp_guest_drop(context, guest);
         }
@@ -314,12 +342,6 @@ bool mt_iwarp_progress(struct mt_soft_context *soft)
     return moved;
 }
 
-/* It waits for room in the socket, and not for an answer of the peer. */
-static bool mt_wants_out(const struct mt_iwarp_qp *qp)
-{
-    return qp->out == NULL || qp->out->first != qp->out->count;
-}
-
 /* Somebody may go to sleep on the epoll instance: it must be readable whenever
  * there is something to do, and not otherwise. */
 void mt_iwarp_armed(struct mt_soft_context *soft)
@@ -332,13 +354,10 @@ void mt_iwarp_armed(struct mt_soft_context *soft)
         if (qp->soft.base.state != MT_FABRIC_QP_RTS || qp->fd < 0) {
             continue;
         }
-        if (qp->waits && !qp->wants_out && mt_wants_out(qp)) {
-            qp->wants_out = true;
-            mt_listen_to(qp, EPOLLIN | EPOLLOUT);
-        }
+        mt_listen_for_room(qp);
         if (qp->out != NULL) {
             mt_iwarp_in_armed(qp);
-        } else if (!qp->waits) {
+        } else {
             mt_mute(qp, qp->soft.receives->head == qp->soft.receives->tail);
         }
     }

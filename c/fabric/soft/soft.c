@@ -57,10 +57,7 @@ uint64_t mt_soft_now(void)
 
 void mt_soft_doze(struct mt_soft_context *context)
 {
-    bool armed = context->armed_count[MT_SOFT_ARMED] +
-                     context->armed_count[MT_SOFT_ARMED_SOLICITED] >
-                 0;
-    if (mt_likely(!armed) || context->timer < 0 || context->has_engine) {
+    if (mt_likely(!mt_soft_sleeps(context)) || context->timer < 0) {
         return;
     }
     uint64_t now = mt_soft_now();

@@ -126,6 +126,15 @@ MT_INLINE struct mt_soft_context *mt_soft_context_of(const struct mt_soft_qp *qp
     return (struct mt_soft_context *)qp->base.pd->context;
 }
 
+/* Somebody may sleep on a channel, and nobody else does the work. */
+MT_INLINE bool mt_soft_sleeps(const struct mt_soft_context *context)
+{
+    return mt_unlikely(context->armed_count[MT_SOFT_ARMED] +
+                           context->armed_count[MT_SOFT_ARMED_SOLICITED] >
+                       0) &&
+           !context->has_engine;
+}
+
 /* The least power of two that is not below n, which is at most 2^31. */
 MT_INLINE uint32_t mt_soft_slots(uint32_t n)
 {

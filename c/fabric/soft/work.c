@@ -65,10 +65,7 @@ void mt_soft_srq_destroy(struct mt_fabric_srq *base)
 /* A message may have waited for this receive while its reader sleeps. */
 static void mt_received_while_asleep(struct mt_soft_context *context)
 {
-    if (mt_unlikely(context->armed_count[MT_SOFT_ARMED] +
-                        context->armed_count[MT_SOFT_ARMED_SOLICITED] >
-                    0) &&
-        !context->has_engine) {
+    if (mt_soft_sleeps(context)) {
         context->progress(context);
     }
 }
