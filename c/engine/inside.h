@@ -273,7 +273,8 @@ struct mt_engine {
     uint32_t attended; /* calls that wait, and go on with whatever there is */
     uint32_t closing;  /* 1: it shall end */
     int wake_fd, timer_fd;
-    enum mt_waiting waiting;           /* under the lock, both */
+    enum mt_waiting waiting; /* under the lock, all three */
+    bool noted; /* mt_thread_note: before the lock is given back */
     bool polls; /* the thread waits for an event, and for nothing else */
     struct mt_fabric_channel *channel; /* NULL: no events */
     bool has_thread;
@@ -284,6 +285,7 @@ struct mt_engine {
 
 void mt_engine_lock_slow(struct mt_engine *engine);
 void mt_thread_call(struct mt_engine *engine);
+void mt_thread_noted(struct mt_engine *engine);
 
 MT_INLINE void mt_engine_lock(struct mt_engine *engine)
 {
@@ -322,6 +324,9 @@ MT_INLINE bool mt_engine_calls(const struct mt_engine *engine)
 
 MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
 {
+    if (mt_unlikely(engine->noted)) {
+        mt_thread_noted(engine);
+    }
     /* who goes to sleep has the lock behind this one, or had it before */
     bool asleep =
         __atomic_load_n(&engine->sleep, __ATOMIC_RELAXED) == MT_ASLEEP;
@@ -783,16 +788,14 @@ void mt_discards_free(struct mt_engine *engine);
 
 enum mt_status mt_thread_start(struct mt_engine *engine);
 void mt_thread_stop(struct mt_engine *engine);
-/* While the thread waits. */
-void mt_thread_arm(struct mt_engine *engine, bool solicited);
 
 /* Something began that will go on by events which the thread may not be waiting
- * for yet: a READ, a WRITE, a message without a credit. */
+ * for yet: a READ, a WRITE, a message without a credit. It will, as soon as the lock is
+ * given back. */
 MT_INLINE void mt_thread_note(struct mt_engine *engine)
 {
-    if (mt_unlikely(engine->waiting == MT_WAITING_SOLICITED)) {
-        mt_thread_arm(engine, false);
-    }
+    engine->noted =
+        engine->noted || mt_unlikely(engine->waiting == MT_WAITING_SOLICITED);
 }
 
 #endif

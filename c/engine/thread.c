@@ -149,7 +149,7 @@ static void mt_thread_drain(struct mt_engine *engine)
     }
 }
 
-void mt_thread_arm(struct mt_engine *engine, bool solicited)
+static void mt_thread_arm(struct mt_engine *engine, bool solicited)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
     engine->waiting = solicited ? MT_WAITING_SOLICITED : MT_WAITING_ALL;
@@ -179,6 +179,20 @@ static bool mt_thread_begin(struct mt_engine *engine, bool solicited)
     mt_thread_take(engine);
     mt_thread_arm(engine, solicited);
     return mt_engine_round(engine);
+}
+
+/* Under the lock of who noted something, for the thread that waits: what came before
+ * makes no event, so it is looked for, as the thread would. */
+void mt_thread_noted(struct mt_engine *engine)
+{
+    engine->noted = false;
+    mt_thread_arm(engine, false);
+    for (int n = 0; mt_engine_round(engine); n++) {
+        if (n == MT_DRAIN_ROUNDS) {
+            mt_thread_watches(engine); /* the thread does the rest */
+            break;
+        }
+    }
 }
 
 /* Behind an event, or where none came for a while. Returns how many messages came

@@ -453,6 +453,64 @@ static void run_told(void *argument)
     fix_close();
 }
 
+static bool waits_solicited(void)
+{
+    mt_engine_lock(fix.engine);
+    bool waits = fix.engine->polls &&
+                 fix.engine->waiting == MT_WAITING_SOLICITED;
+    mt_engine_unlock(fix.engine);
+    return waits;
+}
+
+/* The thread waits for what a peer wants to be noticed while a receive begins to read:
+ * over shared memory that is done at once, and so is told, although nobody calls. */
+static void run_noted(void *argument)
+{
+    enum { N = 10, LONG = 100000 };
+    static char out[LONG], in[LONG];
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine_request unmatched, r, s;
+    struct mt_buffer nothing = flat(NULL, 0);
+    int at_once = 0;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    fill(out, sizeof(out), 1);
+    for (int i = 0; i < N; i++) {
+        if (fix.rank == 0) {
+            start_send(c, &s, 1, 1, out, sizeof(out));
+            finish(&s); /* rank 1 makes no call meanwhile */
+            start_receive(c, &r, 1, 0, NULL, 0);
+            finish(&r);
+        } else {
+            EQ(mt_engine_send(c, &unmatched, 0, 0, MT_ENGINE_SYNCHRONOUS,
+                              &nothing),
+               MT_OK);
+            while (counted().unexpected_messages <= (uint64_t)i ||
+                   !waits_solicited()) {
+                usleep(300);
+                if (fix_now_ms() > fix.until_ms) {
+                    FAIL("the thread does not wait for events");
+                }
+            }
+            start_receive(c, &r, 0, 1, in, sizeof(in));
+            at_once += mt_engine_done(&r);
+            while (!mt_engine_done(&r)) {
+                usleep(300);
+                if (fix_now_ms() > fix.until_ms) {
+                    FAIL("a message that is being read does not arrive");
+                }
+            }
+            filled(in, sizeof(in), 1);
+            finish(&r);
+            finish(&unmatched);
+        }
+        fix_barrier();
+    }
+    CHECK(fix.rank == 0 || at_once > N / 2); /* now and then it is awake by itself */
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 static uint32_t watched;
 
 static void watch(void *user, const struct mt_engine *engine)
@@ -513,6 +571,9 @@ int main(void)
         right = fix_run(what, 2, run_watched, &o) && right;
         right = fix_run(what, 2, run_posted, &o) && right;
         right = fix_run(what, 2, run_solicited, &o) && right;
+        if (stores && o.terms.rendezvous == MT_ENGINE_RGET) {
+            right = fix_run(what, 2, run_noted, &o) && right;
+        }
     }
     for (uint32_t i = 0; i < 4; i++) {
         struct mt_engine_options o = {.device = devices[i % 2],
