@@ -391,11 +391,13 @@ MT_INLINE int mt_comm_receivers(struct mt_call *call, MT_Comm comm)
     return c->neighbours - __builtin_popcountll(c->absent);
 }
 
-/* This rank is the root: by rank, or MPI_ROOT in an intercommunicator. */
+/* This rank is the root: by rank, or MPI_ROOT in an intercommunicator. Of one that is
+ * not followed nobody is known to be, and what means something there is not touched. */
 MT_INLINE bool mt_is_root(struct mt_call *call, MT_Comm comm, int root)
 {
     const struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
-    return root == MT_ROOT || (c->inter == 0 && root == c->rank);
+    return root == MT_ROOT ||
+           (c->inter == 0 && c->size > 0 && root == c->rank);
 }
 
 /* Entry i goes nowhere: bit i of absent. */

@@ -225,7 +225,9 @@ static struct mt_comm *mt_comm_known(uint64_t handle)
 static bool mt_freed_since(uint64_t freed_at)
 {
     const struct mt_shard *shard = mt_tls.shard;
-    return shard != NULL && shard->thread->enter_ticks <= freed_at;
+    return shard != NULL &&
+           (shard->shared != 0 ? mt_tls.started
+                               : shard->thread->enter_ticks) <= freed_at;
 }
 
 /* Freed by another thread, while a call on it was under way. The answer is not to

@@ -2,6 +2,7 @@
  * program, and the lock of the cold paths. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -15,17 +16,25 @@
 #include "state.h"
 
 static uint32_t mt_cold_held;
+static int mt_cold_cancel; /* what whoever holds it has to set again */
 
+/* Files are opened and written under it: a thread that is cancelled there would take the
+ * lock with it. */
 void mt_cold_lock(void)
 {
+    int cancel;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     while (__atomic_exchange_n(&mt_cold_held, 1, __ATOMIC_ACQUIRE) != 0) {
         sched_yield();
     }
+    mt_cold_cancel = cancel;
 }
 
 void mt_cold_unlock(void)
 {
+    int cancel = mt_cold_cancel;
     __atomic_store_n(&mt_cold_held, 0, __ATOMIC_RELEASE);
+    pthread_setcancelstate(cancel, NULL);
 }
 
 /* Writes to stderr. Where nobody reads it any more (2>&1 | head) the SIGPIPE of

@@ -171,6 +171,9 @@ MT_INLINE void mt_stop(struct mt_call *call)
 {
     if (mt_likely(call->shard != NULL)) {
         call->stop = mt_clock_now();
+        if (mt_unlikely(call->shard->shared != 0)) {
+            mt_tls.started = call->start; /* that of the shard is anybody's */
+        }
         mt_shard_lock(call->shard);
     }
 }

@@ -158,6 +158,7 @@ struct mt_tls {
     uint32_t scratch_taken; /* by a call that has not ended, or was jumped out of */
     uintptr_t stack_end; /* above all frames of the thread's own stack */
     uint32_t ended;      /* its shard was taken back: only destructors still run */
+    uint64_t started;    /* ticks: its last call that was counted in the shared shard */
 };
 
 extern _Thread_local struct mt_tls mt_tls

@@ -115,6 +115,28 @@ func regressionRows() []row {
 				requests: &requests{Started: 8, Completed: 8},
 			}},
 		},
+		{
+			name: "scatter_many", what: "scatters on the 1,100th communicator at once; who is not the root has no datatype for it",
+			program: "scatter_many.c", ranks: 2, check: finished,
+			want: []expectation{
+				{calls: once("Init", "Comm_rank", "Scatter", "Iscatter", "Wait", "Scatterv", "Type_contiguous", "Type_commit", "Type_free", "Finalize").
+					with(counts{"Comm_dup": 1100})},
+				{calls: once("Init", "Comm_rank", "Scatter", "Iscatter", "Wait", "Scatterv", "Finalize").with(counts{"Comm_dup": 1100})},
+			},
+		},
+		{
+			name: "threads_freed", what: "a communicator and a datatype freed during a receive that names them, with 17 threads",
+			program: "threads_freed.c", ranks: 2, check: finished,
+			want: []expectation{
+				{calls: once("Init_thread", "Comm_dup", "Recv", "Send", "Comm_free", "Type_contiguous", "Type_commit", "Type_free", "Finalize").
+					with(counts{"Comm_rank": 16})},
+				{calls: once("Init_thread", "Comm_rank", "Comm_dup", "Recv", "Send", "Comm_free", "Finalize")},
+			},
+		},
+		{
+			name: "cancelled", what: "a thread that is to be cancelled calls MPI for the first time", program: "cancelled.c", ranks: 1, check: finished,
+			want: []expectation{{calls: once("Init_thread", "Comm_rank", "Finalize")}},
+		},
 		skipRow(),
 		deeperRow(),
 		{
