@@ -512,9 +512,7 @@ void mt_connect_end(struct mt_engine_peer *peer);
 /* How deep completion queues must be for datagrams. */
 uint32_t mt_connect_sends(const struct mt_engine *engine);
 uint32_t mt_connect_receives(void);
-/* What a connection may take that both sides want: as long as a peer that is silent has
- * among datagrams. It may be stopped, or its machine have much else to do. */
-enum { MT_OPEN_MS = 60000 };
+enum { MT_OPEN_MS = 60000 }; /* until a peer has come, which may be stopped */
 
 /* Collective. rc: of each connection. */
 enum mt_status mt_connect_open(struct mt_engine *engine,
@@ -789,9 +787,8 @@ void mt_discards_free(struct mt_engine *engine);
 enum mt_status mt_thread_start(struct mt_engine *engine);
 void mt_thread_stop(struct mt_engine *engine);
 
-/* Something began that will go on by events which the thread may not be waiting
- * for yet: a READ, a WRITE, a message without a credit. It will, as soon as the lock is
- * given back. */
+/* Something began that will go on by events which the thread does not wait for yet, but
+ * will when the lock is given back: a READ, a WRITE, a message without a credit. */
 MT_INLINE void mt_thread_note(struct mt_engine *engine)
 {
     engine->noted =

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "../fabric/shm/shm.h"
@@ -73,31 +74,42 @@ static void open_end(struct end *e, char *place, int pairs)
     }
 }
 
+static void join(struct mt_fabric_qp *one, struct mt_fabric_qp *other)
+{
+    struct mt_fabric_address a, b;
+    CHECK_EQ(mt_fabric_qp_address(one, &a), MT_OK);
+    CHECK_EQ(mt_fabric_qp_address(other, &b), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(one, &b), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(other, &a), MT_OK);
+}
+
 static void open_both(int pairs)
 {
     open_end(&ours, memory[0], pairs);
     open_end(&theirs, memory[1], pairs);
+    /* what registers alike has other keys, but once in 262,144 times */
+    CHECK(ours.mr->rkey != theirs.mr->rkey);
     for (int i = 0; i < pairs; i++) {
-        struct mt_fabric_address a, b;
-        CHECK_EQ(mt_fabric_qp_address(ours.qps[i], &a), MT_OK);
-        CHECK_EQ(mt_fabric_qp_address(theirs.qps[i], &b), MT_OK);
-        CHECK_EQ(mt_fabric_qp_connect(ours.qps[i], &b), MT_OK);
-        CHECK_EQ(mt_fabric_qp_connect(theirs.qps[i], &a), MT_OK);
+        join(ours.qps[i], theirs.qps[i]);
     }
+}
+
+static void close_end(struct end *e, int pairs)
+{
+    for (int i = 0; i < pairs; i++) {
+        CHECK_EQ(mt_fabric_qp_destroy(e->qps[i]), MT_OK);
+    }
+    CHECK_EQ(mt_fabric_mr_destroy(e->mr), MT_OK);
+    CHECK_EQ(mt_fabric_cq_destroy(e->cq), MT_OK);
+    CHECK_EQ(mt_fabric_channel_destroy(e->channel), MT_OK);
+    CHECK_EQ(mt_fabric_pd_destroy(e->pd), MT_OK);
+    CHECK_EQ(mt_fabric_close(e->context), MT_OK);
 }
 
 static void close_both(int pairs)
 {
-    for (struct end *e = &ours; e != NULL; e = e == &ours ? &theirs : NULL) {
-        for (int i = 0; i < pairs; i++) {
-            CHECK_EQ(mt_fabric_qp_destroy(e->qps[i]), MT_OK);
-        }
-        CHECK_EQ(mt_fabric_mr_destroy(e->mr), MT_OK);
-        CHECK_EQ(mt_fabric_cq_destroy(e->cq), MT_OK);
-        CHECK_EQ(mt_fabric_channel_destroy(e->channel), MT_OK);
-        CHECK_EQ(mt_fabric_pd_destroy(e->pd), MT_OK);
-        CHECK_EQ(mt_fabric_close(e->context), MT_OK);
-    }
+    close_end(&ours, pairs);
+    close_end(&theirs, pairs);
 }
 
 static void receive(const struct end *e, int pair, uint32_t bytes)
@@ -180,6 +192,37 @@ static void wakes_for_any(void)
     close_both(PAIRS);
 }
 
+/* Peers that were woken and have not looked fill the socket that woke them. */
+static void wakes_beside_others(void)
+{
+    enum { OTHERS = 12 };
+    static struct end others[OTHERS];
+    int least = 1;
+    open_end(&ours, memory[0], OTHERS);
+    CHECK(setsockopt(((struct mt_shm_context *)ours.context)->wake_fd,
+                     SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)) == 0);
+    for (int i = 0; i < OTHERS; i++) {
+        open_end(&others[i], memory[1], 1);
+        join(ours.qps[i], others[i].qps[0]);
+        receive(&others[i], 0, 8);
+        take_events(&others[i]);
+        CHECK_EQ(mt_fabric_cq_arm(others[i].cq, true), MT_OK);
+        CHECK_EQ(received(&others[i]), 0);
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        transmit(&ours, i, 8, MT_FABRIC_SOLICITED);
+        CHECK(woken(&others[i]));
+    }
+    for (int i = 0; i < OTHERS; i++) {
+        CHECK_EQ(received(&others[i]), 1);
+    }
+    received(&ours);
+    for (int i = 0; i < OTHERS; i++) {
+        close_end(&others[i], 1);
+    }
+    close_end(&ours, OTHERS);
+}
+
 /* Nobody reads the other's memory, so that long messages go in parts. Only the last
  * one wants to be noticed, and the ring is full long before it. */
 static void wakes_where_a_ring_is_full(void)
@@ -215,6 +258,7 @@ int main(void)
 {
     finds_what_came_before();
     wakes_for_any();
+    wakes_beside_others();
     wakes_where_a_ring_is_full();
     return check_failures != 0;
 }

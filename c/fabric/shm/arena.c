@@ -245,8 +245,9 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
     }
     madvise(memory, peer->identity.arena_bytes, MADV_DONTFORK);
     peer->root = memory;
-    mprotect(memory, offsetof(struct mt_shm_root, sleeping), PROT_READ);
-    if (peer->root->magic != MT_SHM_MAGIC ||
+    if (mprotect(memory, offsetof(struct mt_shm_root, sleeping), PROT_READ) !=
+            0 ||
+        peer->root->magic != MT_SHM_MAGIC ||
         memcmp(&peer->root->identity, &peer->identity,
                sizeof(peer->identity)) != 0) {
         munmap(memory, peer->identity.arena_bytes);

@@ -47,7 +47,16 @@ enum mt_shm_sleep {
     MT_SHM_ASLEEP_SOLICITED = 2, /* ... that is solicited */
 };
 
-enum { MT_SHM_PAGE = 4096 };
+/* MT_SHM_PAGE: of the arena's own, as pieces of it are given out. MT_SHM_PAGES: a
+ * multiple of what the kernel's may be. */
+enum {
+    MT_SHM_PAGE = 4096,
+#if defined(__x86_64__)
+    MT_SHM_PAGES = 4096,
+#else
+    MT_SHM_PAGES = 65536,
+#endif
+};
 
 /* The start of an arena. Peers map what stands before sleeping read-only. */
 struct mt_shm_root {
@@ -64,8 +73,12 @@ struct mt_shm_root {
     /* enum mt_shm_sleep: who gives the owner work while it may sleep wakes it.
      * The owner sets it and then makes every processor pass a barrier
      * (membarrier), so that senders need none. */
-    uint32_t sleeping __attribute__((aligned(MT_SHM_PAGE)));
+    uint32_t sleeping __attribute__((aligned(MT_SHM_PAGES)));
 };
+
+_Static_assert(offsetof(struct mt_shm_root, sleeping) % MT_SHM_PAGES == 0 &&
+                   sizeof(struct mt_shm_root) % MT_SHM_PAGES == 0,
+               "what is read-only ends with a page of the kernel's");
 
 #define MT_SHM_MAGIC UINT64_C(0x32304d48534d544d) /* "MTMSHM02" */
 

@@ -125,22 +125,43 @@ enum mt_status mt_shm_region_find(const struct mt_shm_root *root, uint32_t rkey,
     return MT_OK;
 }
 
-void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer)
+static bool mt_wake_by(int fd, const struct mt_shm_root *root)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t bytes = (socklen_t)offsetof(struct sockaddr_un, sun_path);
+    memcpy(address.sun_path, root->wake, root->wake_bytes);
+    return sendto(fd, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+                  (struct sockaddr *)&address, bytes + root->wake_bytes) == 1;
+}
+
+/* What peers have not read counts against the socket that sent it, and so few hundred
+ * of them fill it. A fresh one is empty; if that cannot send either, the peer's is
+ * readable, which is all that is wanted. */
+static bool mt_wake_afresh(const struct mt_shm_root *root)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return false;
+    }
+    mt_wake_by(fd, root);
+    close(fd);
+    return true;
+}
+
+void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer)
+{
     struct mt_shm_root *root = peer->root;
-    uint32_t bytes = root->wake_bytes;
     /* one of those who find it asleep wakes it */
-    if (__atomic_exchange_n(&root->sleeping, MT_SHM_AWAKE, __ATOMIC_ACQ_REL) ==
-            MT_SHM_AWAKE ||
-        bytes > sizeof(root->wake)) {
+    uint32_t was =
+        __atomic_exchange_n(&root->sleeping, MT_SHM_AWAKE, __ATOMIC_ACQ_REL);
+    if (was == MT_SHM_AWAKE || root->wake_bytes > sizeof(root->wake) ||
+        mt_wake_by(context->wake_fd, root) || errno != EAGAIN ||
+        mt_wake_afresh(root)) {
         return;
     }
-    memcpy(address.sun_path, root->wake, bytes);
-    /* full: it is readable, which is all that is wanted */
-    sendto(context->wake_fd, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
-           (struct sockaddr *)&address,
-           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
+    uint32_t awake = MT_SHM_AWAKE; /* whoever comes next tries again */
+    __atomic_compare_exchange_n(&root->sleeping, &awake, was, false,
+                                __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /* Until it is out of what it was in when the word was seen, or dead. */

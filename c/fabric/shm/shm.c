@@ -175,13 +175,16 @@ static uint32_t mt_region_free(struct mt_shm_context *context)
     return MT_SHM_REGIONS;
 }
 
-/* Publishes a region. */
+/* Publishes a region. Processes that register alike have different keys: one that
+ * copies says which by the key alone (mt_shm_name). */
 static uint32_t mt_region_publish(struct mt_shm_context *context,
                                   uint32_t index, const struct mt_shm_mr *mr,
                                   uint32_t access)
 {
     struct mt_shm_region *region = &context->arena.root->regions[index];
-    uint32_t key = mt_soft_key(index, context->region_turns[index]++,
+    uint32_t key = mt_soft_key(index,
+                               context->arena.root->identity.arena_id +
+                                   context->region_turns[index]++,
                                MT_SHM_REGIONS);
     uint64_t offset = mr->arena != NULL
                           ? mt_shm_offset(&context->arena, mr->arena)
