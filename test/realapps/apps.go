@@ -36,13 +36,12 @@ func apps(home string) []app {
 		gromacs(), mumps(), ptscotch(), ordering(),
 		netpipe("openmpi", "NPopenmpi", "netpipe-openmpi"),
 		netpipe("mpich", "NPmpich2", "netpipe-mpich2"),
-		mpi4py(home), petsc(home), hdf5(home), espresso(), cp2k(),
+		mpi4py(home), petsc(home), hdf5(home), espresso(), cp2k(), nwchem(),
 		superlu("pddrive", "big.rua", 4, "-r", "2", "-c", "2"),
 		superlu("pzdrive", "cg20.cua", 4, "-r", "2", "-c", "2"),
 		superlu("pddrive4", "big.rua", 10), // on two parts of its ranks, 6 and 4
 	}
 	for _, mpi := range []string{"openmpi", "mpich"} {
-		list = append(list, nwchem(mpi))
 		for _, tester := range []string{"xdlu", "xdqr", "xdinv", "xdls", "xdbrd", "xdhrd", "xdtrd", "xdsvd", "xdsyevr", "xzlu", "xcgblu", "xsptllt"} {
 			list = append(list, scalapack(mpi, tester))
 		}
@@ -211,12 +210,12 @@ func cp2k() app {
 }
 
 // nwchem computes water by Global Arrays: Hartree-Fock with its gradient, and by
-// density functionals.
-func nwchem(mpi string) app {
+// density functionals. (Under MPICH Debian's does not converge.)
+func nwchem() app {
 	return app{
-		name: "nwchem", mpi: mpi, packages: []string{"nwchem-" + mpi}, ranks: 4,
+		name: "nwchem", mpi: "openmpi", packages: []string{"nwchem-openmpi"}, ranks: 4,
 		prepare: nwchemInput, env: []string{"OMP_NUM_THREADS=1"},
-		steps:     [][]string{{"nwchem." + mpi, "water.nw"}},
+		steps:     [][]string{{"nwchem.openmpi", "water.nw"}},
 		keep:      regexp.MustCompile(`Total (SCF|DFT) energy|^ +\d [OH] +(-?\d+\.\d+ *){6}`),
 		tolerance: 1e-5,
 	}
@@ -225,14 +224,14 @@ func nwchem(mpi string) app {
 const superluDir = "/usr/lib/x86_64-linux-gnu/superlu-dist/tests/EXAMPLE"
 
 // superlu solves a system of a file that SuperLU_DIST brings. Its error is that of
-// rounding, whose digits are the same if all data is.
+// rounding, which depends on the order of messages: its size is compared.
 func superlu(program, matrix string, ranks int, grid ...string) app {
 	argv := append([]string{filepath.Join(superluDir, program)}, grid...)
 	return app{
 		name: "superlu-" + program, mpi: "openmpi", packages: []string{"libsuperlu-dist-dev"}, ranks: ranks,
 		env:   []string{"OMP_NUM_THREADS=1"},
 		steps: [][]string{append(argv, filepath.Join(superluDir, matrix))},
-		keep:  regexp.MustCompile(`Xtrue|Nonzeros in|Tiny Pivots`),
+		keep:  regexp.MustCompile(`Xtrue|Nonzeros in|Tiny Pivots`), tolerance: 0.9,
 	}
 }
 

@@ -26,7 +26,10 @@ with h5py.File("numbers.h5", "r", driver="mpio", comm=comm) as f:
     columns = f["apart"][:, next_one * COLUMNS : (next_one + 1) * COLUMNS]
 
 there = numpy.empty_like(rows)
-comm.Sendrecv(rows, (rank - 1) % size, 0, there, next_one, 0)
+receives = [comm.Irecv(there[i], next_one, i) for i in range(ROWS)]
+for i in range(ROWS):
+    comm.Send(rows[i], (rank - 1) % size, i)
+MPI.Request.Waitall(receives)
 after = (rank + 2) % size + 1
 sums = comm.gather((rows.sum(), columns.sum(), bool((there == numbers / (rank + 1) * after).all())))
 if rank == 0:
