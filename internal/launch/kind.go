@@ -80,6 +80,8 @@ func byVersion(text string) Kind {
 func Version(path string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay = time.Second // for whom it has started, and left behind
+	out, _ := cmd.CombinedOutput()
 	return string(out)
 }

@@ -207,7 +207,10 @@ func (s *Server) apply(step func(now time.Time) []answer[net.Conn]) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	known := len(s.worlds.decided)
-	answers := step(now)
+	// the deadline holds although this process may have stood still behind it: ranks
+	// that were told nothing by then go on without
+	answers, _ := s.worlds.expire(now)
+	answers = append(answers, step(now)...)
 	late, next := s.worlds.expire(now)
 	for _, v := range s.worlds.decided[known:] {
 		s.decided(v)

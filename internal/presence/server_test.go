@@ -174,6 +174,48 @@ func TestServerMissing(t *testing.T) {
 	}
 }
 
+// TestServerStopped: what a rank says behind the deadline is late, also where the
+// server has stood still and hears it before it looks at the clock.
+func TestServerStopped(t *testing.T) {
+	s, _ := start(t, patience)
+	ranks := []*rank{join(t, s), join(t, s)}
+	for i, r := range ranks {
+		report := s.sample(i)
+		report.Size = 2
+		r.say("%s", report)
+	}
+	for _, r := range ranks {
+		if got := r.hear(); got != "go" {
+			t.Fatalf("first answer %q", got)
+		}
+	}
+	ranks[0].say("loaded")
+	for end := time.Now().Add(patience); !s.expireOnce(1); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server does not hear that a rank has loaded")
+		}
+	}
+	ranks[1].say("loaded")
+	for _, r := range ranks {
+		if got := r.hear(); !strings.HasPrefix(got, "observe ") {
+			t.Errorf("second answer %q", got)
+		}
+	}
+}
+
+// expireOnce lets the deadline of worlds pass of which so many ranks have loaded.
+func (s *Server) expireOnce(loaded int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.worlds.open {
+		if w.loaded == loaded {
+			w.deadline = time.Now()
+			return true
+		}
+	}
+	return false
+}
+
 // TestServerKilled: a rank that is killed ends the waiting of all.
 func TestServerKilled(t *testing.T) {
 	s, _ := start(t, patience)
