@@ -182,14 +182,15 @@ static bool mt_thread_begin(struct mt_engine *engine, bool solicited)
 }
 
 /* Under the lock of who noted something, for the thread that waits: what came before
- * makes no event, so it is looked for, as the thread would. */
+ * makes no event, so it is looked for, as the thread would. The thread does the rest
+ * where that is much: who calls is kept no longer than it has to be. */
 void mt_thread_noted(struct mt_engine *engine)
 {
-    engine->noted = false;
+    engine->noted = engine->moved_much = false;
     mt_thread_arm(engine, false);
-    for (int n = 0; mt_engine_round(engine); n++) {
-        if (n == MT_DRAIN_ROUNDS) {
-            mt_thread_watches(engine); /* the thread does the rest */
+    for (int n = 1; mt_engine_round(engine); n++) {
+        if (n == MT_DRAIN_ROUNDS || engine->moved_much) {
+            mt_thread_watches(engine);
             break;
         }
     }

@@ -221,11 +221,12 @@ static struct mt_comm *mt_comm_known(uint64_t handle)
                : NULL;
 }
 
-/* Whether the call that is being counted began before that. */
+/* Whether the call that is being counted began before that; or may have, which is not
+ * known of a thread that has not been counted yet. */
 static bool mt_freed_since(uint64_t freed_at)
 {
     const struct mt_shard *shard = mt_tls.shard;
-    return shard != NULL &&
+    return shard == NULL ||
            (shard->shared != 0 ? mt_tls.started
                                : shard->thread->enter_ticks) <= freed_at;
 }

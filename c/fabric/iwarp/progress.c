@@ -58,12 +58,17 @@ static void mt_listen(struct mt_iwarp_qp *qp)
     epoll_ctl(mt_iwarp_context_of(qp)->epoll, EPOLL_CTL_MOD, qp->fd, &event);
 }
 
-/* What waits for room in the socket, and not for an answer of the peer, goes on as
- * soon as there is some, although all sleep. */
+/* It waits for room in the socket, and not for an answer of the peer. */
+static bool mt_needs_room(const struct mt_iwarp_qp *qp)
+{
+    return qp->waits &&
+           (qp->out == NULL || qp->out->first != qp->out->count);
+}
+
+/* What needs room goes on as soon as there is some, although all sleep. */
 static void mt_listen_for_room(struct mt_iwarp_qp *qp)
 {
-    if (qp->waits && !qp->wants_out &&
-        (qp->out == NULL || qp->out->first != qp->out->count)) {
+    if (!qp->wants_out && mt_needs_room(qp)) {
         qp->wants_out = true;
         mt_listen(qp);
     }
@@ -80,7 +85,7 @@ void mt_iwarp_waits(struct mt_iwarp_qp *qp, bool waits)
     if (waits && mt_soft_sleeps(&context->soft)) {
         mt_listen_for_room(qp); /* they began to when it did not wait */
     }
-    if (!waits && qp->wants_out) {
+    if (qp->wants_out && !mt_needs_room(qp)) {
         qp->wants_out = false;
         if (qp->fd >= 0) {
             mt_listen(qp);

@@ -24,7 +24,7 @@
 #include "ring.h"
 
 enum {
-    MT_SHM_VERSION = 4,
+    MT_SHM_VERSION = 5,
     MT_SHM_COPY = 8 << 10, /* payload of a record */
     MT_SHM_READS = 16,
     MT_SHM_AT_ONCE = 4 << 20, /* bytes copied between two looks at who is gone */
