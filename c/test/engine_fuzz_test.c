@@ -143,10 +143,9 @@ void mt_thread_call(struct mt_engine *e)
     (void)e;
 }
 
-void mt_thread_arm(struct mt_engine *e, bool solicited)
+void mt_thread_noted(struct mt_engine *e)
 {
     (void)e;
-    (void)solicited;
 }
 
 void mt_thread_watches(struct mt_engine *e)

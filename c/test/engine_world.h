@@ -293,10 +293,9 @@ void mt_thread_call(struct mt_engine *engine)
     (void)engine;
 }
 
-void mt_thread_arm(struct mt_engine *engine, bool solicited)
+void mt_thread_noted(struct mt_engine *engine)
 {
     (void)engine;
-    (void)solicited;
 }
 
 void mt_thread_watches(struct mt_engine *engine)
