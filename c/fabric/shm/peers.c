@@ -125,38 +125,42 @@ enum mt_status mt_shm_region_find(const struct mt_shm_root *root, uint32_t rkey,
     return MT_OK;
 }
 
-static bool mt_wake_by(int fd, const struct mt_shm_root *root)
+static bool mt_wake_by(int fd, const struct sockaddr_un *to, socklen_t bytes)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    socklen_t bytes = (socklen_t)offsetof(struct sockaddr_un, sun_path);
-    memcpy(address.sun_path, root->wake, root->wake_bytes);
     return sendto(fd, "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
-                  (struct sockaddr *)&address, bytes + root->wake_bytes) == 1;
+                  (const struct sockaddr *)to, bytes) == 1;
 }
 
-/* What peers have not read counts against the socket that sent it, and so few hundred
- * of them fill it. A fresh one is empty; if that cannot send either, the peer's is
+/* What peers have not read counts against the socket that sent it, and a few hundred of
+ * them fill it. A fresh one is empty; if that cannot send either, the peer's is
  * readable, which is all that is wanted. */
-static bool mt_wake_afresh(const struct mt_shm_root *root)
+static bool mt_wake_afresh(const struct sockaddr_un *to, socklen_t bytes)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return false;
     }
-    mt_wake_by(fd, root);
+    mt_wake_by(fd, to, bytes);
     close(fd);
     return true;
 }
 
 void mt_shm_wake_slow(struct mt_shm_context *context, struct mt_shm_peer *peer)
 {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct mt_shm_root *root = peer->root;
+    /* once: its owner may write it */
+    uint32_t path = __atomic_load_n(&root->wake_bytes, __ATOMIC_RELAXED);
+    socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + path);
     /* one of those who find it asleep wakes it */
     uint32_t was =
         __atomic_exchange_n(&root->sleeping, MT_SHM_AWAKE, __ATOMIC_ACQ_REL);
-    if (was == MT_SHM_AWAKE || root->wake_bytes > sizeof(root->wake) ||
-        mt_wake_by(context->wake_fd, root) || errno != EAGAIN ||
-        mt_wake_afresh(root)) {
+    if (was == MT_SHM_AWAKE || path > sizeof(root->wake)) {
+        return;
+    }
+    memcpy(address.sun_path, root->wake, path);
+    if (mt_wake_by(context->wake_fd, &address, bytes) || errno != EAGAIN ||
+        mt_wake_afresh(&address, bytes)) {
         return;
     }
     uint32_t awake = MT_SHM_AWAKE; /* whoever comes next tries again */
