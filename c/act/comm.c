@@ -215,14 +215,23 @@ void mt_act_comm_adopt(MT_Comm parent, MT_Comm made)
     }
 }
 
-/* Deletes the freed ones that nothing uses any more. Until then their contexts
- * stay open: a persistent request may be started after its communicator was
- * freed (MPI 4.1, 7.4.3). */
 static bool is_held(const struct mt_act_comm *comm)
 {
     return __atomic_load_n(&comm->held, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Other threads may be using it. A probe holds it until a message names it, and a
+ * receive until a request does: so they are looked at in this order. */
+static bool is_used(const struct mt_act_comm *comm)
+{
+    return is_held(comm) || mt_act_matched_uses(comm) ||
+           mt_act_request_uses(comm, false) || mt_act_buffered_uses(comm) ||
+           is_held(comm);
+}
+
+/* Deletes the freed ones that nothing uses any more. Until then their contexts
+ * stay open: a persistent request may be started after its communicator was
+ * freed (MPI 4.1, 7.4.3). */
 static void bury(void)
 {
     struct mt_act_comm *dead = NULL, *left = NULL;
@@ -233,14 +242,7 @@ static void bury(void)
     while (list != NULL) {
         struct mt_act_comm *comm = list, **to;
         list = comm->next;
-        /* in the order in which a use goes from one to the other: a call may leave
-         * a message, and another one take it, which holds the communicator or has a
-         * request */
-        to = is_held(comm) || mt_act_matched_uses(comm) ||
-                     mt_act_request_uses(comm, false) ||
-                     mt_act_buffered_uses(comm) || is_held(comm)
-                 ? &left
-                 : &dead;
+        to = is_used(comm) ? &left : &dead;
         comm->next = *to;
         *to = comm;
     }

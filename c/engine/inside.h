@@ -512,6 +512,7 @@ void mt_connect_end(struct mt_engine_peer *peer);
 /* How deep completion queues must be for datagrams. */
 uint32_t mt_connect_sends(const struct mt_engine *engine);
 uint32_t mt_connect_receives(void);
+
 enum { MT_OPEN_MS = 60000 }; /* until a peer has come, which may be stopped */
 
 /* Collective. rc: of each connection. */

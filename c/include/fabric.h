@@ -310,8 +310,8 @@ struct mt_fabric_qp_options {
     uint32_t port;          /* rail, from 1 */
     uint32_t timeout_ms;    /* a peer that does not answer for so long is gone:
                              * MT_EPEER; 0: the provider's default */
-    uint32_t open_ms; /* one that is connected, too, but has not come for so long: iwarp;
-                       * 0: timeout_ms */
+    uint32_t open_ms;       /* iwarp: nor does one that has not connected for so
+                             * long come any more: MT_EPEER; 0: timeout_ms */
 };
 
 struct mt_fabric_srq_options {

@@ -173,8 +173,8 @@ MT_INLINE void mt_stop(struct mt_call *call)
         call->stop = mt_clock_now();
         if (mt_unlikely(call->shard->shared != 0)) {
             mt_tls.started = call->start; /* that of the shard is anybody's */
+            mt_shard_lock(call->shard);
         }
-        mt_shard_lock(call->shard);
     }
 }
 

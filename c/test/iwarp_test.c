@@ -419,7 +419,7 @@ static void test_strangers(void)
     struct mt_fabric_address a;
     uint8_t request[68] = {0};
     host_open(&h);
-        host_qp(&h, MT_FABRIC_RC, 0);
+    host_qp(&h, MT_FABRIC_RC, 0);
     CHECK_EQ(mt_fabric_qp_address(h.qp, &a), MT_OK);
     refused(&h,
             (const uint8_t *)"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: "
