@@ -272,21 +272,13 @@ func (j *job) sweep() error {
 	var err error
 	for range sweepTries {
 		var out []byte
-		if out, err = outputOf(ctx, args); err == nil {
+		if out, err = launch.Output(ctx, args[0], args[1:]...); err == nil {
 			return nil
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 		err = fmt.Errorf("%s: %w: %s", args[0], err, first)
 	}
 	return err
-}
-
-// outputOf runs a command until ctx ends. What it started may hold its output (the ssh
-// of a launcher whose node hangs), and is not waited for.
-func outputOf(ctx context.Context, args []string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.WaitDelay = 2 * time.Second
-	return cmd.CombinedOutput()
 }
 
 // nothing says why there is no result, and leaves no empty directory behind.

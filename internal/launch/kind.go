@@ -38,6 +38,9 @@ var byName = map[string]Kind{
 // versionTimeout bounds the time a launcher may take to say its version.
 const versionTimeout = 10 * time.Second
 
+// outputDelay is how long whoever a command has started may hold its output.
+const outputDelay = 2 * time.Second
+
 // Recognise tells the kind of launcher at path: by its name, by the name of
 // the file that its symbolic links lead to, and for an mpirun or mpiexec that
 // this does not settle by what version(path) prints.
@@ -80,8 +83,15 @@ func byVersion(text string) Kind {
 func Version(path string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.WaitDelay = time.Second // for whom it has started, and left behind
-	out, _ := cmd.CombinedOutput()
+	out, _ := Output(ctx, path, "--version")
 	return string(out)
+}
+
+// Output runs a command, at most until ctx ends, and returns what it prints. What it
+// has started may hold its output longer (the ssh of a launcher whose node hangs), and
+// is not waited for.
+func Output(ctx context.Context, path string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.WaitDelay = outputDelay
+	return cmd.CombinedOutput()
 }

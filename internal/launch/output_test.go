@@ -1,4 +1,4 @@
-package main
+package launch
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// TestOutputOf: a command whose child holds its output is not waited for without end.
-func TestOutputOf(t *testing.T) {
+// TestOutput: a command whose child holds its output is not waited for without end.
+func TestOutput(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := outputOf(ctx, []string{"sh", "-c", "sleep 3600 & echo $! >" + note + ".part; mv " + note + ".part " + note + "; exec sleep 3600"})
+		_, err := Output(ctx, "sh", "-c", "sleep 3600 & echo $! >"+note+".part; mv "+note+".part "+note+"; exec sleep 3600")
 		ended <- err
 	}()
 	var child int
