@@ -1,5 +1,5 @@
 """Solves a Poisson equation by PETSc, whose parts bring other libraries: HYPRE,
-SuperLU_DIST, MUMPS; and moves vectors by its scatters and trees. What it prints does
+SuperLU_DIST, MUMPS; and moves vectors by its scatters. What it prints does
 not depend on the order of messages, in the digits that it prints."""
 import sys
 
@@ -68,7 +68,8 @@ for name, kind, options in (
         settings.delValue(key)
     solver.destroy()
 
-# Every rank gets all of the vector, in reverse; its ghosts; and rows of the transpose.
+# Every rank gets all of the vector, in reverse; then its ghosts, to and fro; and what
+# it needs of a transposed matrix and a product.
 n = answer.getSize()
 here = PETSc.Vec().createSeq(n)
 backwards = PETSc.IS().createStride(n, n - 1, -1, comm=PETSc.COMM_SELF)
