@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -23,7 +24,7 @@ func (e *Effective) check() Problems {
 	if limit > e.Number("ring")/2 {
 		tell(e.stated("eager_limit", "ring"), "%s", e.tooLong(limit))
 	}
-	if e.Text("eager") == "reuse" && e.Number("reuse_from") > limit {
+	if e.Text("eager") == "reuse" && e.Number("reuse_from") > limit && !e.elsewhere(-1, "reuse_from") && !e.elsewhere(-1, "eager_limit") {
 		tell(e.stated("reuse_from", "eager_limit"), "eager=reuse never happens: reuse_from is %s, above the eager_limit of %s", sizeText(e.Number("reuse_from")), sizeText(limit))
 	}
 	for i := range e.Rules {
@@ -33,7 +34,28 @@ func (e *Effective) check() Problems {
 		r := &e.Rules[MostRules]
 		out = append(out, r.layer.problem(r.path, fmt.Sprintf("ranks follow %d rules at most: state at the top level what most messages want", MostRules)))
 	}
+	if n := len(e.Word()); n > MostWord {
+		layer, path := e.longest()
+		out = append(out, layer.problem(path, fmt.Sprintf("ranks are given the policy in %d bytes at most, and it has %d: of these names, state fewer or shorter ones", MostWord, n)))
+	}
 	return out
+}
+
+// longest is the setting or rule with the most text.
+func (e *Effective) longest() (layer *Layer, path string) {
+	most := -1
+	for name, value := range e.Settings {
+		if len(value.Text) > most {
+			layer, path, most = e.layers[name], name, len(value.Text)
+		}
+	}
+	for i := range e.Rules {
+		var b strings.Builder
+		if e.rule(&b, i); b.Len() > most {
+			layer, path, most = e.Rules[i].layer, e.Rules[i].path, b.Len()
+		}
+	}
+	return layer, path
 }
 
 // MostRules is how many rules a policy may have (MT_ACT_RULES of c/act/rules.h).
@@ -57,8 +79,13 @@ func (e *Effective) likeliest() string {
 	devices := []string{SharedMemory, iwarp}
 	if want := e.Text("device"); want != auto {
 		devices = strings.Split(want, "+")
-		if matchNames(want, SharedMemory) {
-			devices = append(devices, SharedMemory)
+		for _, name := range devices {
+			literal := name[:strings.IndexAny(name+"*", "*?[")]
+			for _, device := range []string{SharedMemory, iwarp} {
+				if literal != name && strings.HasPrefix(device, literal) {
+					devices = append(devices, device)
+				}
+			}
 		}
 	}
 	return slices.MaxFunc(devices, func(a, b string) int { return cmp.Compare(e.eagerLimit(auto, a), e.eagerLimit(auto, b)) })
@@ -91,26 +118,6 @@ func (e *Effective) checkRule(i int) Problems {
 	if r.Use["eager_limit"] != "" && limit > e.Number("ring")/2 {
 		tell(".use.eager_limit", "%s", e.tooLong(limit))
 	}
-	if from, _ := rangeOf(r.When["size"]); from > limit && r.Use["eager"] != "" && !e.limitInRules(i) {
-		tell(".use.eager", "never applies: the rule is for messages from %s, and the eager_limit is %s", sizeText(from), sizeText(limit))
-	}
-	least := e.Number("reuse_from")
-	if own, ok := r.Use["reuse_from"]; ok {
-		least, _ = rangeOf(own + "..")
-	}
-	if _, to := rangeOf(r.When["size"]); to < least && r.Use["eager"] == "reuse" {
-		tell(".use.eager", "never applies: the rule is for messages up to %s, and reuse_from is %s", sizeText(to), sizeText(least))
-	}
-	if !slices.ContainsFunc(strings.Split(r.When["operation"], "+"), func(o string) bool { return !strings.HasSuffix(o, "recv") || o == "sendrecv" }) {
-		for _, name := range senders {
-			if r.Use[name] != "" {
-				tell(".use."+name, "never applies: the rule is for receives, and the sender decides this")
-			}
-		}
-	}
-	if j := slices.IndexFunc(e.Rules[:i], r.coveredBy); j >= 0 {
-		tell("", "never applies: %s of %s matches all that this one matches and states the same settings", e.Rules[j].path, e.Rules[j].layer.Source)
-	}
 	return out
 }
 
@@ -120,15 +127,73 @@ func isLine(pattern string) bool {
 	return strings.Contains(strings.ReplaceAll(pattern, "::", ""), ":")
 }
 
-// limitInRules tells whether another rule may set the eager limit for messages
-// of rule i.
-func (e *Effective) limitInRules(i int) bool {
-	for j := range e.Rules {
-		if j != i && e.Rules[j].Use["eager_limit"] != "" {
-			return true
+// drop takes out of the rules what never applies. It is a mistake, and stays, where it
+// would not without the stronger sources either. Else the user, who states those, may not be
+// able to change the rule.
+func (e *Effective) drop(layers []*Layer) Problems {
+	var out Problems
+	for i := 0; i < len(e.Rules); {
+		never := e.neverApplies(i)
+		if len(never) == 0 {
+			i++
+			continue
+		}
+		r := &e.Rules[i]
+		own := lay(layers[slices.Index(layers, r.layer):]) // whose first rules are the layer's
+		mistakes := own.neverApplies(slices.IndexFunc(own.Rules, func(o Rule) bool { return o.path == r.path }))
+		if len(mistakes) > 0 {
+			for _, m := range mistakes {
+				out = append(out, r.layer.problem(r.path+m.path, "never applies: "+m.why))
+			}
+			i++
+			continue
+		}
+		for _, n := range never {
+			maps.DeleteFunc(r.Use, func(name, _ string) bool { return n.path == "" || n.path == ".use."+name })
+		}
+		if len(r.Use) == 0 {
+			e.Rules = slices.Delete(e.Rules, i, i+1)
 		}
 	}
-	return false
+	return out
+}
+
+// idle is a setting of a rule that never applies, and why; without a path it is the
+// whole rule.
+type idle struct{ path, why string }
+
+func (e *Effective) neverApplies(i int) []idle {
+	var out []idle
+	r := &e.Rules[i]
+	tell := func(path, format string, args ...any) {
+		out = append(out, idle{path, fmt.Sprintf(format, args...)})
+	}
+	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), e.likeliest())
+	if from, _ := rangeOf(r.When["size"]); from > limit && r.Use["eager"] != "" && !e.elsewhere(i, "eager_limit") {
+		tell(".use.eager", "the rule is for messages from %s, and the eager_limit is %s", sizeText(from), sizeText(limit))
+	}
+	least, _ := rangeOf(cmp.Or(r.Use["reuse_from"], e.Text("reuse_from")) + "..")
+	if _, to := rangeOf(r.When["size"]); to < least && r.Use["eager"] == "reuse" && !e.elsewhere(i, "reuse_from") {
+		tell(".use.eager", "the rule is for messages up to %s, and reuse_from is %s", sizeText(to), sizeText(least))
+	}
+	if !slices.ContainsFunc(strings.Split(r.When["operation"], "+"), func(o string) bool { return !strings.HasSuffix(o, "recv") || o == "sendrecv" }) {
+		for _, name := range senders {
+			if r.Use[name] != "" {
+				tell(".use."+name, "the rule is for receives, and the sender decides this")
+			}
+		}
+	}
+	if j := slices.IndexFunc(e.Rules[:i], r.coveredBy); j >= 0 {
+		tell("", "%s of %s matches all that this one matches and states the same settings", e.Rules[j].path, e.Rules[j].layer.Source)
+	}
+	return out
+}
+
+// elsewhere tells whether a rule other than the i-th (-1: any rule) may decide a setting
+// for messages that the i-th matches. Behind one that states it itself none does.
+func (e *Effective) elsewhere(i int, name string) bool {
+	first := slices.IndexFunc(e.Rules, func(r Rule) bool { return r.Use[name] != "" })
+	return first >= 0 && first != i
 }
 
 // coveredBy tells whether an earlier rule leaves this one nothing.
@@ -165,44 +230,58 @@ func covers(name, wide, narrow string) bool {
 	return wide == narrow
 }
 
-// Device is what a policy must know of a device or a port.
+// Device is what a policy must know of a device.
 type Device struct {
-	Name      string
-	Datagrams bool // has UD
+	Names     []string // its own, then those of its ports
+	Up        bool     // one of its ports is
+	Datagrams bool     // has UD
 }
 
-// CheckDevices finds what a policy demands that devices do not have. The error
-// is a Problems.
+func (d *Device) called(pattern string) bool {
+	return slices.ContainsFunc(d.Names, func(name string) bool { return match(pattern, name) })
+}
+
+// CheckDevices finds what a policy demands that the devices of a node, in their order,
+// do not have. The error is a Problems.
 func (e *Effective) CheckDevices(devices []Device) error {
 	var out Problems
 	tell := func(name, format string, args ...any) {
 		out = append(out, e.layers[name].problem(name, fmt.Sprintf(format, args...)))
 	}
-	want := e.Text("device")
-	var names []string
-	for _, d := range devices {
-		names = append(names, d.Name)
-	}
-	if want != auto {
-		for _, pattern := range strings.Split(want, "+") {
-			if !slices.ContainsFunc(names, func(name string) bool { return match(pattern, name) }) {
-				tell("device", "%s", noDevice(pattern, names))
+	usable := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool { return !d.Up })
+	if want := e.Text("device"); want != auto {
+		patterns := strings.Split(want, "+")
+		if usable = firstNamed(usable, patterns); len(usable) == 0 {
+			for _, pattern := range patterns {
+				tell("device", "%s", noDevice(pattern, devices))
 			}
 		}
 	}
-	if e.Text("transport") == "ud-first" {
-		without := slices.DeleteFunc(slices.Clone(devices), func(d Device) bool {
-			return d.Datagrams || want != auto && !matchNames(want, d.Name)
-		})
-		// Left to choose, one device with datagrams is enough.
-		if len(without) > 0 && (want != auto || len(without) == len(devices)) {
-			tell("transport", "ud-first needs datagrams, which %s does not have: choose another device, or transport=rc", without[0].Name)
-		}
+	// Left to choose, one device with datagrams is enough.
+	if e.Text("transport") == "ud-first" && len(usable) > 0 && !slices.ContainsFunc(usable, func(d Device) bool { return d.Datagrams }) {
+		tell("transport", "ud-first needs datagrams, which %s does not have: choose another device, or transport=rc", usable[0].Names[0])
 	}
 	return out.orNil()
 }
 
-func noDevice(pattern string, names []string) string {
+// firstNamed is the device that a rank takes, as in c/act/device.c.
+func firstNamed(devices []Device, patterns []string) []Device {
+	for _, pattern := range patterns {
+		if i := slices.IndexFunc(devices, func(d Device) bool { return d.called(pattern) }); i >= 0 {
+			return devices[i : i+1]
+		}
+	}
+	return nil
+}
+
+func noDevice(pattern string, devices []Device) string {
+	var names []string
+	for _, d := range devices {
+		if d.called(pattern) {
+			return fmt.Sprintf("no port of %s is up", d.Names[0])
+		}
+		names = append(names, d.Names...)
+	}
 	text := fmt.Sprintf("no device is called %s", pattern)
 	if near := nearest(pattern, names); near != "" {
 		return text + ": did you mean " + near + "?"

@@ -28,11 +28,15 @@ func (e *Effective) body(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "rules=%d\n", len(e.Rules))
 	for i := range e.Rules {
-		r := &e.Rules[i]
-		fmt.Fprintf(b, "rule.%d.name=%s\n", i, r.Name)
-		part(b, fmt.Sprintf("rule.%d.when.", i), conditions, r.When)
-		part(b, fmt.Sprintf("rule.%d.use.", i), settings, r.Use)
+		e.rule(b, i)
 	}
+}
+
+func (e *Effective) rule(b *strings.Builder, i int) {
+	r := &e.Rules[i]
+	fmt.Fprintf(b, "rule.%d.name=%s\n", i, r.Name)
+	part(b, fmt.Sprintf("rule.%d.when.", i), conditions, r.When)
+	part(b, fmt.Sprintf("rule.%d.use.", i), settings, r.Use)
 }
 
 func part(b *strings.Builder, prefix string, words []Word, values map[string]string) {
@@ -42,6 +46,17 @@ func part(b *strings.Builder, prefix string, words []Word, values map[string]str
 		}
 	}
 }
+
+// MostWord is the longest Word: launchers are given all variables of a job in one
+// argument, of which the kernel takes 128 KiB at most (execve(2), MAX_ARG_STRLEN).
+const MostWord = 96 << 10
+
+// word is for a launcher that takes line breaks apart, and the semicolons that Open MPI
+// puts between variables.
+var word = strings.NewReplacer("%", "%25", "|", "%7C", ";", "%3B", "\n", "|")
+
+// Word is Lines as the value of a variable that goes through a launcher.
+func (e *Effective) Word() string { return word.Replace(e.Lines()) }
 
 // Hash is what all ranks must agree on, 32 hexadecimal digits. It depends on
 // nothing but the values in effect and the rules: not on sources, the order of

@@ -151,6 +151,38 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A rule is a mistake where it never applies, and would not without the stronger sources
+// either.
+func TestRulesOfSeveralSources(t *testing.T) {
+	rule := `{"schema":1,"rules":[{"when":{"size":"65K..100K"},"use":{"eager":"copy"}}]}`
+	for _, c := range []struct {
+		layers []string
+		rules  int
+		want   string // the error
+	}{
+		{[]string{rule}, 0, "1: rules[0].use.eager: never applies: the rule is for messages from 65K, and the eager_limit is 64K"},
+		{[]string{rule, `{"schema":1,"eager_limit":"128K"}`}, 1, ""},
+		{[]string{rule, `{"schema":1,"rules":[{"when":{"site":"f"},"use":{"eager_limit":"128K"}}]}`}, 2, ""},
+		{[]string{rule, `{"schema":1,"device":"mlx5_*"}`}, 0, "1: rules[0].use.eager: never applies: the rule is for messages from 65K, and the eager_limit is 16K"},
+		{[]string{"eager-limit=128K", rule}, 1, ""},
+		{[]string{"eager-limit=2K", rule}, 0, "2: rules[0].use.eager: never applies"},
+		{[]string{"eager=copy", `{"schema":1,"rules":[{"when":{"peer":"same-node"},"use":{"eager":"copy"}},{"when":{"peer":"same-node","size":"1"},"use":{"eager":"copy"}}]}`}, 0, ""},
+		{[]string{"eager-limit=1K", `{"schema":1,"rules":[{"when":{"size":"2K..8K"},"use":{"rendezvous":"read"}},{"when":{"size":"4K"},"use":{"eager":"copy","rendezvous":"write"}}]}`}, 1, ""},
+	} {
+		var layers []*Layer
+		for i, text := range c.layers {
+			layer := parse(t, fmt.Sprint(1+i), text)
+			layer.places = nil // no lines and columns
+			layers = append(layers, layer)
+		}
+		e, err := Resolve(layers...)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) || err == nil && len(e.Rules) != c.rules {
+			t.Errorf("%q: %v, %v, want %d rules, %q", c.layers, e, err, c.rules, c.want)
+		}
+		resolveFuzzed(t, layers...)
+	}
+}
+
 func TestJSONAgain(t *testing.T) {
 	text := `{"schema":1,"mode":"act","device":["a*","b"],"eager":"copy","rules":[
 		{"name":"halo","when":{"operation":["isend","send"],"communicator":"MPI_*","communicator_size":"2..","size":"1K..64K","peer":"same-node","site":["libhalo.so?0x*","exchange"]},
@@ -254,8 +286,9 @@ func FuzzParseJSON(f *testing.F) {
 
 // resolveFuzzed: what is in effect can be written and read again, and its lines
 // can be told apart.
-func resolveFuzzed(t *testing.T, l *Layer) {
-	e, err := Resolve(l)
+func resolveFuzzed(t *testing.T, layers ...*Layer) {
+	t.Helper()
+	e, err := Resolve(layers...)
 	if err != nil {
 		return
 	}
@@ -289,6 +322,26 @@ func TestMostRules(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%d rules: %v, want %q", n, err, want)
 		}
+	}
+}
+
+// A policy that the kernel would not start a launcher with is refused where it is too
+// long; the longest one that is let through leaves room for the other variables.
+func TestMostWord(t *testing.T) {
+	policyOf := func(names int) (*Effective, error) {
+		name := `"` + strings.Repeat("%", 64) + `"` // three times as long in a word
+		sites := name + strings.Repeat(", "+name, names-1)
+		return Resolve(parse(t, "long.json", `{"schema": 1, "rules": [
+ {"when": {"size": "1.."}, "use": {"rendezvous": "read"}},
+ {"when": {"site": [`+sites+`]}, "use": {"rendezvous": "write"}}]}`))
+	}
+	e, err := policyOf(400)
+	if err != nil || len(e.Word()) < 3*64*400 || len(e.Word()) > MostWord {
+		t.Errorf("400 names: %v", err)
+	}
+	_, err = policyOf(600)
+	if want := "long.json:3:2: rules[1]: ranks are given the policy in 98304 bytes at most"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("600 names: %v, want %s", err, want)
 	}
 }
 

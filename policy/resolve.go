@@ -27,14 +27,23 @@ type Effective struct {
 
 // Resolve lays sources over each other, the strongest first (environment, job
 // file, site file; nil is left out), with the built-in values below. A setting
-// at the top level of one source is stronger than any rule of a weaker one. The
-// error is a Problems about what does not go together.
+// at the top level of one source is stronger than any rule of a weaker one, and a
+// rule that stronger sources leave nothing is dropped. The error is a Problems about
+// what does not go together.
 func Resolve(layers ...*Layer) (*Effective, error) {
+	layers = slices.DeleteFunc(slices.Clone(layers), func(l *Layer) bool { return l == nil })
+	e := lay(layers)
+	problems := e.drop(layers)
+	if err := append(problems, e.check()...).orNil(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// lay is Resolve without a look at what goes together.
+func lay(layers []*Layer) *Effective {
 	e := &Effective{Settings: map[string]Value{}, layers: map[string]*Layer{}}
 	for _, l := range layers {
-		if l == nil {
-			continue
-		}
 		for _, rule := range l.Rules {
 			rule.Use = maps.Clone(rule.Use)
 			maps.DeleteFunc(rule.Use, func(name, _ string) bool { return e.layers[name] != nil })
@@ -56,10 +65,7 @@ func Resolve(layers ...*Layer) (*Effective, error) {
 			e.layers[name] = built
 		}
 	}
-	if err := e.check().orNil(); err != nil {
-		return nil, err
-	}
-	return e, nil
+	return e
 }
 
 func builtIn() *Layer {

@@ -19,7 +19,7 @@ import (
 //	show                 what is in effect: what somebody stated, and the rules
 //	lines                what the ranks get, without the hash
 //	choose NAME          by the message in the input: KEY=VALUE lines
-//	devices              compare with the devices in the input: NAME [no-ud]
+//	devices              compare with the devices in the input: NAME [PORT...] [no-ud] [down]
 //	reset                forget all sources
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -55,6 +55,7 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) (string, error) {
 		}
 		s.layers = append(s.layers, l)
 		_, err = Resolve(s.layers...)
+		resolveFuzzed(t, s.layers...)
 		return "", err
 	case "print":
 		var b strings.Builder
@@ -132,8 +133,18 @@ func choose(t *testing.T, e *Effective, d *datadriven.TestData) string {
 func devices(input string) []Device {
 	var out []Device
 	for _, line := range strings.Split(input, "\n") {
-		name, without, _ := strings.Cut(line, " ")
-		out = append(out, Device{name, without == ""})
+		d := Device{Up: true, Datagrams: true}
+		for _, word := range strings.Fields(line) {
+			switch word {
+			case "down":
+				d.Up = false
+			case "no-ud":
+				d.Datagrams = false
+			default:
+				d.Names = append(d.Names, word)
+			}
+		}
+		out = append(out, d)
 	}
 	return out
 }

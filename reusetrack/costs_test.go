@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,11 @@ func TestMeasureRefused(t *testing.T) {
 	_, err = m.costs(area, []uint64{2048})
 	if !errors.Is(err, ErrMemlock) || !strings.Contains(err.Error(), "ulimit -l") {
 		t.Errorf("%v", err)
+	}
+	m.register = Curve{{4096, 1000}} // known already: nothing is locked
+	c, err = m.costs(area, []uint64{2048})
+	if err != nil || c.Register.At(2048) != 1000 || c.StandIn || len(c.Copy) != 1 || len(c.UsageLookUp) != 1 || slices.Contains(c.Notes, standIn[0]) {
+		t.Errorf("%v, %+v", err, c)
 	}
 	for _, sizes := range [][]uint64{{5, 5}, {0}, {maxMeasured + 1}, make([]uint64, maxSizes+1)} {
 		if _, err := Measure(MeasureOptions{Sizes: sizes}); !errors.Is(err, ErrCosts) {

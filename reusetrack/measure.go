@@ -25,6 +25,9 @@ type MeasureOptions struct {
 	// Sizes to measure, in bytes, rising; nil: 64 to 65536 by doubling. At most
 	// 32, of 4 MiB at most.
 	Sizes []uint64
+	// Register is what registration costs, where that is known: it is then not
+	// measured, and no memory is locked.
+	Register Curve
 }
 
 const (
@@ -39,6 +42,7 @@ const (
 
 // standIn is what Measure notes about its costs.
 var standIn = []string{
+	// the first only where registration is measured
 	"register and deregister are mlock and munlock of pages already in memory: a network adds its own tables and a system call, often several times as much",
 	"look-ups are those of the Go twins; the tables in C are faster",
 	"exposed is not measured: it needs two ranks and their network",
@@ -48,8 +52,8 @@ var standIn = []string{
 // whatever else runs on it. Registration is stood in for by locking memory.
 // What it notes is in Notes of the costs.
 //
-// The error wraps ErrMemlock if not even one size may be locked; costs of
-// larger sizes than the limit allows are left out, and a note says so.
+// The error wraps ErrMemlock if not even one size may be locked, which Register makes
+// needless; costs of larger sizes than the limit allows are left out, and a note says so.
 func Measure(o MeasureOptions) (*Costs, error) {
 	if o.Budget <= 0 {
 		o.Budget = defaultBudget
@@ -67,7 +71,7 @@ func Measure(o MeasureOptions) (*Costs, error) {
 			return nil, fmt.Errorf("%w: sizes must rise and be from 1 to %d", ErrCosts, maxMeasured)
 		}
 	}
-	m := meter{each: min(o.Budget, maxBudget) / time.Duration(4*len(o.Sizes)+2), lock: unix.Mlock, unlock: unix.Munlock}
+	m := meter{each: min(o.Budget, maxBudget) / time.Duration(4*len(o.Sizes)+2), lock: unix.Mlock, unlock: unix.Munlock, register: o.Register}
 	area, err := unix.Mmap(-1, 0, coldBytes+maxMeasured, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return nil, fmt.Errorf("memory to measure with: %w", err)
@@ -80,6 +84,7 @@ func Measure(o MeasureOptions) (*Costs, error) {
 type meter struct {
 	each         time.Duration // for one figure
 	lock, unlock func([]byte) error
+	register     Curve // known already
 }
 
 func (m *meter) costs(area []byte, sizes []uint64) (*Costs, error) {
@@ -89,12 +94,19 @@ func (m *meter) costs(area []byte, sizes []uint64) (*Costs, error) {
 	}
 	c := &Costs{Schema: CostsSchema, StandIn: true, Notes: slices.Clone(standIn),
 		Source: fmt.Sprintf("measured on %s, %s", host, time.Now().UTC().Format(time.DateOnly))}
-	m.registration(c, area, sizes) // first: it makes sure that the pages exist
-	if len(c.Register) == 0 {
-		return nil, refused(sizes[0])
+	for at := 0; at < len(area); at += pageBytes {
+		area[at] = 1 // so that the page exists
 	}
-	if last := c.Register[len(c.Register)-1].Bytes; last < sizes[len(sizes)-1] {
-		c.Notes = append(c.Notes, fmt.Sprintf("more than %d bytes could not be locked (%s): larger sizes are extrapolated", last, limitText()))
+	if len(m.register) > 0 {
+		c.Register, c.StandIn, c.Notes = m.register, false, c.Notes[1:]
+	} else {
+		m.registration(c, area, sizes)
+		if len(c.Register) == 0 {
+			return nil, refused(sizes[0])
+		}
+		if last := c.Register[len(c.Register)-1].Bytes; last < sizes[len(sizes)-1] {
+			c.Notes = append(c.Notes, fmt.Sprintf("more than %d bytes could not be locked (%s): larger sizes are extrapolated", last, limitText()))
+		}
 	}
 	m.copies(c, area, sizes)
 	usage, cache := m.lookUps()
@@ -123,9 +135,6 @@ func limitText() string {
 
 // registration locks and unlocks memory of each size until one is refused.
 func (m *meter) registration(c *Costs, area []byte, sizes []uint64) {
-	for at := 0; at < len(area); at += pageBytes {
-		area[at] = 1
-	}
 	for _, size := range sizes {
 		var locked, unlocked []float64
 		memory := area[:size]

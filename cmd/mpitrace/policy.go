@@ -100,7 +100,7 @@ that of the site over what is built in. LINE stands for ` + policyVariable + `.`
   mpitrace policy show --lines auto       what the ranks get`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			effective, err := effectivePolicy(strings.Join(args, ""), site)
+			effective, err := effectivePolicy(os.Getenv(policyVariable), strings.Join(args, ""), site)
 			if err != nil {
 				return err
 			}
@@ -124,24 +124,23 @@ that of the site over what is built in. LINE stands for ` + policyVariable + `.`
 
 // effectivePolicy is what holds for a job whose user gave name, a file, a line
 // or nothing: the environment over the file over that of the site. A line takes
-// the place of the environment.
-func effectivePolicy(name, site string) (*policy.Effective, error) {
+// the place of the environment, which is then not looked at.
+func effectivePolicy(environment, name, site string) (*policy.Effective, error) {
 	var line, file *policy.Layer
 	var err error
-	if text := os.Getenv(policyVariable); text != "" {
-		if line, err = readPolicyFrom(policyVariable, text); err != nil {
-			return nil, err
-		}
+	switch {
+	case isPolicyFile(name):
+		file, err = readPolicy(name)
+	case name != "":
+		environment = ""
+		line, err = readPolicy(name)
 	}
-	if name != "" {
-		given, err := readPolicy(name)
-		if err != nil {
+	if err != nil {
+		return nil, err
+	}
+	if environment != "" {
+		if line, err = readPolicyFrom(policyVariable, environment); err != nil {
 			return nil, err
-		}
-		if isPolicyFile(name) {
-			file = given
-		} else {
-			line = given
 		}
 	}
 	below, err := readSitePolicy(site)

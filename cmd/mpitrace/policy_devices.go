@@ -52,7 +52,10 @@ func policyDevices() ([]policy.Device, error) {
 		Devices []struct {
 			Name       string
 			Transports []string
-			Ports      []struct{ Name string }
+			Ports      []struct {
+				Name string
+				Up   bool
+			}
 		}
 	}
 	if err := askFabric(&list, "list"); err != nil {
@@ -60,13 +63,14 @@ func policyDevices() ([]policy.Device, error) {
 	}
 	var out []policy.Device
 	for _, d := range list.Devices {
-		datagrams := slices.Contains(d.Transports, "UD")
-		out = append(out, policy.Device{Name: d.Name, Datagrams: datagrams})
+		device := policy.Device{Names: []string{d.Name}, Datagrams: slices.Contains(d.Transports, "UD")}
 		for _, p := range d.Ports {
+			device.Up = device.Up || p.Up
 			if p.Name != d.Name {
-				out = append(out, policy.Device{Name: p.Name, Datagrams: datagrams})
+				device.Names = append(device.Names, p.Name)
 			}
 		}
+		out = append(out, device)
 	}
 	return out, nil
 }

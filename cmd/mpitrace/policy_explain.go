@@ -65,10 +65,6 @@ the rest by mpitrace-fabric between two processes of this node.`,
 }
 
 func calibrate(node, device string) (*explain.Calibration, error) {
-	costs, err := reusetrack.Measure(reusetrack.MeasureOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("measuring copies and look-ups: %w", err)
-	}
 	var registration struct {
 		Rows []struct {
 			Bytes        uint64
@@ -101,6 +97,10 @@ func calibrate(node, device string) (*explain.Calibration, error) {
 	}
 	if len(register) == 0 || len(transfer) == 0 {
 		return nil, fmt.Errorf("%s measured no registration or no WRITE on %s", fabricProgram, device)
+	}
+	costs, err := reusetrack.Measure(reusetrack.MeasureOptions{Register: register})
+	if err != nil {
+		return nil, fmt.Errorf("measuring copies and look-ups: %w", err)
 	}
 	c := &explain.Calibration{Schema: explain.CalibrationSchema, Node: node, Device: device, Costs: costs}
 	c.Fabric(register, deregister, transfer)
@@ -175,7 +175,11 @@ RESULT and JOB are as for mpitrace report.`,
   mpitrace policy explain --policy job.json --calibration node.json mpitrace-20260101-120000-n1-4711`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			effective, err := effectivePolicy(name, site)
+			environment := os.Getenv(policyVariable)
+			if name != "" {
+				environment = ""
+			}
+			effective, err := effectivePolicy(environment, name, site)
 			if err != nil {
 				return err
 			}
@@ -204,7 +208,7 @@ RESULT and JOB are as for mpitrace report.`,
 		},
 	}
 	c.Flags().SortFlags = false
-	c.Flags().StringVar(&name, "policy", "", "policy, as a `file` or a line, instead of what is in effect")
+	c.Flags().StringVar(&name, "policy", "", "policy, as a `file` or a line, in place of "+policyVariable)
 	c.Flags().StringVar(&calibration, "calibration", "", "`file` of mpitrace policy calibrate (default: that of this node)")
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	addSiteFlag(c, &site)

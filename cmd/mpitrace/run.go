@@ -120,24 +120,28 @@ func (o *runOptions) settings() (map[string]string, error) {
 }
 
 // policy is what a job that acts is told, nil if it does not. It chooses the
-// mode: that of an option or of the variable, else that of the policy, which may be
-// that of the site.
+// mode: that of an option, or of the variable if no option names a policy, else that of
+// the policy, which may be that of the site.
 func (o *runOptions) policy(settings map[string]string, site string) (*policy.Effective, error) {
 	text, asked := settings["act"]
 	mode := settings["mode"]
+	named := mode != "" && (o.given["mode"] || !o.given["act"])
 	switch {
-	case o.given["act"] && o.given["mode"] && mode != "act":
+	case o.given["act"] && named && mode != "act":
 		return nil, fmt.Errorf("--act and --mode %s contradict each other: leave one out", mode)
-	case !o.given["act"] && mode != "" && mode != "act":
+	case named && mode != "act":
 		return nil, nil
 	case !asked && mode == "act":
 		text = defaultOf("act")
 	case !o.given["act"]:
 		text = "" // it comes from the environment, or from the site
 	}
-	effective, err := effectivePolicy(text, site)
+	effective, err := effectivePolicy(os.Getenv(policyVariable), text, site)
 	if err != nil {
 		return nil, err
+	}
+	if named {
+		effective.Settings["mode"] = policy.Value{Text: mode, Source: "--mode or MPITRACE_MODE"}
 	}
 	if settings["mode"] = effective.Mode(); settings["mode"] != "act" {
 		return nil, nil

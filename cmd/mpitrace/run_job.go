@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -60,6 +61,10 @@ func (j *job) say(format string, args ...any) {
 // run rewrites and runs the command, collects, and reports where the result
 // is. The error is the exit status of the command.
 func (j *job) run(kind launch.Kind, shim string, args []string) error {
+	// A line that nobody reads any more is not the end of a job.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, unix.SIGPIPE)
+	defer signal.Stop(unread)
 	if err := j.meet(); err != nil {
 		return err
 	}
@@ -117,10 +122,6 @@ func (j *job) prepare(r launch.Request) (*launch.Plan, error) {
 	return launch.Make(r)
 }
 
-// policyWord makes one word of the lines of a policy: no launcher takes line
-// breaks apart, nor the semicolons that Open MPI puts between variables.
-var policyWord = strings.NewReplacer("%", "%25", "|", "%7C", ";", "%3B", "\n", "|")
-
 // meet opens the place where the ranks of act mode report.
 func (j *job) meet() (err error) {
 	if j.policy == nil {
@@ -162,7 +163,7 @@ func (j *job) variables() []string {
 	}
 	if j.meeting != nil {
 		set = append(set, j.meeting.Variables()...)
-		set = append(set, "MPITRACE_ACT_POLICY="+policyWord.Replace(j.policy.Lines()))
+		set = append(set, "MPITRACE_ACT_POLICY="+j.policy.Word())
 	}
 	return set
 }
