@@ -116,11 +116,17 @@ func (c *Counters) addReuse(s *segment.Segment) {
 // bytesPerNS bounds the payload of a thread: far above any memory's speed.
 const bytesPerNS = 100_000
 
-// check refuses figures that the shards of the process cannot have reached
-// since the machine was started.
+// threadsMost bounds what a header may claim: more than processes have at once.
+const threadsMost = 4096
+
+// check refuses figures that the threads of the process cannot have reached
+// since the machine was started. Many of them may share a shard.
 func (c *Counters) check(s *segment.Segment, uptimeNS uint64) error {
-	threads := uint64(max(1, len(s.Threads())))
-	limit := uptimeNS * threads
+	threads := max(1, uint64(len(s.Threads())), min(uint64(s.Header.ThreadsSeen), threadsMost))
+	limit := uint64(math.MaxUint64 / 4) // some figures may be four times it
+	if uptimeNS < limit/threads {
+		limit = uptimeNS * threads
+	}
 	var most Counters
 	for i := range operations {
 		most.Calls[i], most.TimeNS[i], most.Bytes[i] = limit, limit, math.MaxInt64/1024

@@ -87,14 +87,19 @@ func TestCounters(t *testing.T) {
 }
 
 // TestShare: of two threads the one that is in MPI for longer counts, with the
-// call that it is in; a job that hangs in its first call is all MPI.
+// call that it is in; a job that hangs in its first call is all MPI. A shard of
+// several threads tells of none.
 func TestShare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1-2.seg")
-	for enter, want := range map[float64]float64{1e9: 1, 31e9: 0.5} {
+	for _, c := range []struct {
+		enter         float64
+		overflow      uint32
+		want, wantMPI float64
+	}{{1e9, 0, 1, 1}, {31e9, 0, 0.5, 0.5}, {1e9, 1, 0.1, 1}} {
 		w := (&synth.Job{ID: "j", Ranks: 1}).Segment(0)
 		h := &w.Header
 		h.State, h.FinalizeEnterTicks, h.FinalizeExitTicks, h.ExitTicks = segment.StateRunning, 0, 0, 0
-		second := segment.RawThread{TID: 9, Call: synth.ID("MPI_Recv"), EnterTicks: synth.Ticks(uint64(enter)), ThreadsServed: 1}
+		second := segment.RawThread{TID: 9, Call: synth.ID("MPI_Recv"), EnterTicks: synth.Ticks(uint64(c.enter)), Overflow: c.overflow, ThreadsServed: 1 + uint64(c.overflow)}
 		w.Extra = []synth.Section{synth.NewSection(segment.SectionKindThread, 1, second)}
 		if err := errors.Join(w.Live(os.Getpid()), os.WriteFile(path, w.Bytes(), 0o600)); err != nil {
 			t.Fatal(err)
@@ -109,12 +114,33 @@ func TestShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := ProcessOf(s, 1<<50)
-		if err != nil || p.State != StateRunning || !p.InMPI || math.Abs(p.share()-want) > 0.05 {
-			t.Errorf("state %s, in MPI %v, share %v, want %v of %d ns: %v", p.State, p.InMPI, p.share(), want, p.WallNS, err)
+		if err != nil || p.State != StateRunning || !p.InMPI || math.Abs(p.share()-c.want) > 0.05 {
+			t.Errorf("state %s, in MPI %v, share %v, want %v of %d ns: %v", p.State, p.InMPI, p.share(), c.want, p.WallNS, err)
 		}
-		if done, _, err := countersOf(s, 1<<50); err != nil || math.Abs(float64(p.MPINS-done.MPINS)/float64(p.WallNS)-want) > 0.05 {
+		if done, _, err := countersOf(s, 1<<50); err != nil || math.Abs(float64(p.MPINS-done.MPINS)/float64(p.WallNS)-c.wantMPI) > 0.05 {
 			t.Errorf("MPI time of %d ns, %d of them of calls that have returned: %v", p.MPINS, done.MPINS, err)
 		}
+	}
+}
+
+// TestManyThreads: what 50 threads did that share a shard is possible, and is not
+// the share of one.
+func TestManyThreads(t *testing.T) {
+	w := synth.Job{ID: "j", Ranks: 1}.Segment(0)
+	recv := uint16(synth.ID("MPI_Recv"))
+	w.Sites = []segment.RawSite{{Call: recv, Calls: 1, Ticks: 2 * 30e9}} // two ticks a nanosecond
+	w.Extra = []synth.Section{synth.NewSection(segment.SectionKindThread, 15, segment.RawThread{Overflow: 1, ThreadsServed: 50}),
+		synth.NewSection(segment.SectionKindSites, 15, segment.RawSite{Call: recv, Calls: 50, Ticks: 2 * 50 * 60e9})}
+	w.Header.ThreadsSeen = 65
+	for _, uptime := range []uint64{61e9, math.MaxUint64} {
+		p, err := ProcessOf(parse(t, w), uptime)
+		if err != nil || p.MPINS != 3030e9 || p.BusyNS != 30e9 {
+			t.Errorf("uptime %d: %d ns in MPI, %d ns of a thread: %v", uptime, p.MPINS, p.BusyNS, err)
+		}
+	}
+	w.Header.ThreadsSeen = 20
+	if _, err := ProcessOf(parse(t, w), 61e9); !errors.Is(err, ErrImplausible) {
+		t.Errorf("50 threads in 20: %v", err)
 	}
 }
 

@@ -53,11 +53,15 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 		p.PinnedRegions = min(act.Counts[segment.ActCacheRegions], maxMemory)
 		p.addDecisions(act.Decisions)
 	}
-	for _, ns := range busy {
-		p.BusyNS = max(p.BusyNS, ns)
+	threads := s.Threads()
+	shared := segment.SharedShard(threads)
+	for shard, ns := range busy {
+		if int64(shard) != shared {
+			p.BusyNS = max(p.BusyNS, ns)
+		}
 	}
 	if p.State == StateRunning {
-		p.addCurrent(s, busy, uptimeNS)
+		p.addCurrent(s, threads, shared, busy, uptimeNS)
 	}
 	p.BusyNS = min(p.BusyNS, p.WallNS)
 	return p, nil
@@ -65,9 +69,10 @@ func ProcessOf(s *segment.Segment, uptimeNS uint64) (Process, error) {
 
 // addCurrent adds what the threads are doing now: while a rank is stuck in a
 // call, its MPI time goes on.
-func (p *Process) addCurrent(s *segment.Segment, busy map[uint32]uint64, uptimeNS uint64) {
+func (p *Process) addCurrent(s *segment.Segment, threads []segment.Thread, shared int64, busy map[uint32]uint64, uptimeNS uint64) {
 	h, now, last := &s.Header, s.NowTicks(), s.StartTicks()
-	for _, t := range s.Threads() {
+	for i := range threads {
+		t := &threads[i]
 		last = max(last, t.EnterTicks, t.ExitTicks)
 		if t.Call == 0 {
 			continue
@@ -76,7 +81,9 @@ func (p *Process) addCurrent(s *segment.Segment, busy map[uint32]uint64, uptimeN
 		if now > t.EnterTicks && !segment.Call(t.Call).Setup() {
 			ns := min(h.NS(now-t.EnterTicks), uptimeNS)
 			grow(&p.MPINS, ns)
-			p.BusyNS = max(p.BusyNS, busy[t.Shard]+ns)
+			if int64(t.Shard) != shared {
+				p.BusyNS = max(p.BusyNS, busy[t.Shard]+ns)
+			}
 		}
 	}
 	if last > 0 && now > last {

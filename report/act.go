@@ -15,7 +15,7 @@ import (
 type Act struct {
 	Verdicts  []ActVerdict  `json:"verdicts"`
 	Ranks     int           `json:"ranks"`   // whose figures these are
-	Ledgers   int           `json:"ledgers"` // of these, ranks that came to write them down, at MPI_Finalize; of the others their segments have them
+	Ledgers   int           `json:"ledgers"` // of these, ranks whose file has them, written at MPI_Finalize; of the others their segments have them
 	Messages  uint64        `json:"messages"`
 	Bytes     uint64        `json:"bytes"`
 	Sent      uint64        `json:"sent_messages"` // by the same ranks, as observed: ours and the library's
@@ -27,6 +27,7 @@ type Act struct {
 	Counts segment.ActCounts `json:"counts"`
 	Peers  *ActPeers         `json:"peers,omitempty"` // nil: no rank came to write it down
 	ranks  map[string]bool
+	ended  int // of the ranks without a ledger that could be read, those that came through MPI_Finalize
 }
 
 // ActPeers is how the ranks that left a ledger reached each other, and the memory
@@ -148,6 +149,7 @@ var reasonTexts = map[string]string{
 type actRank struct {
 	world string
 	rank  int
+	ended bool // it came through MPI_Finalize
 	*segment.Act
 }
 
@@ -256,6 +258,9 @@ func (b *builder) addActRank(r *actRank) {
 		})
 	}
 	b.report.Act.add(&ledger)
+	if r.ended {
+		b.report.Act.ended++
+	}
 }
 
 // add takes one rank over.
@@ -391,14 +396,17 @@ func (a *Act) Lines() []string {
 		return append(out, "nothing is known of what was carried")
 	case a.Messages == 0:
 		out = append(out, "no point-to-point message was sent that mpitrace could have carried")
-	case a.Sent == 0:
+	case a.Messages > a.Sent || a.Bytes > a.SentBytes: // carried also while measurement was paused
 		out = append(out, fmt.Sprintf("carried %s and %s; how many there were in all was not observed", plural(int(min(a.Messages, 1<<62)), "message"), bytesText(a.Bytes)))
 	default:
 		out = append(out, fmt.Sprintf("carried %s and %s of the %s and %s that %s sent: %s of the messages, %s of the bytes", plural(int(min(a.Messages, 1<<62)), "message"),
 			bytesText(a.Bytes), plural(int(min(a.Sent, 1<<62)), "message"), bytesText(a.SentBytes), plural(a.Ranks, "rank"), shareText(a.Messages, a.Sent), shareText(a.Bytes, a.SentBytes)))
 	}
-	if n := a.Ranks - a.Ledgers; n > 0 {
+	if n := a.Ranks - a.Ledgers - a.ended; n > 0 {
 		out = append(out, "of "+plural(n, "rank")+" without MPI_Finalize the figures are those of the segment, about a tenth of a second old")
+	}
+	if a.ended > 0 {
+		out = append(out, "of "+plural(a.ended, "rank")+" without an act-*.json that could be read the figures are those of the segment")
 	}
 	for _, l := range a.Left {
 		out = append(out, "left to the MPI library: "+countText(l.Count)+" "+l.Reason)
@@ -425,9 +433,8 @@ func (a *Act) Lines() []string {
 	return out
 }
 
-// shareText is a share of what was observed, which may count otherwise.
 func shareText(part, all uint64) string {
-	return percent(min(1, float64(part)/float64(max(1, all))))
+	return percent(float64(part) / float64(max(1, all)))
 }
 
 func (r *Report) actWays() *table {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,13 +42,17 @@ func loadAct(t *testing.T, files map[string]string) *Report {
 	return loadActs(t, files, nil)
 }
 
-// loadActs is loadAct with what the segments of the ranks have of act mode.
+// loadActs is loadAct with what the segments of the ranks have of act mode; one
+// without a file of its own did not come to MPI_Finalize.
 func loadActs(t *testing.T, files map[string]string, acts map[int]segment.Act) *Report {
 	t.Helper()
 	dir := t.TempDir()
 	mutate := func(rank int, s *synth.Segment) *synth.Segment {
 		if a, ok := acts[rank]; ok {
 			s.Extra = append(s.Extra, synth.Act(a)...)
+			if _, ok := files[fmt.Sprintf("act-w-%d.json", rank)]; !ok {
+				unfinished(s)
+			}
 		}
 		return s
 	}
@@ -131,6 +136,12 @@ func TestActSegments(t *testing.T) {
 	}
 	golden.Compare(t, "act-killed.txt", []byte(killed+"\n"))
 
+	r = loadActs(t, map[string]string{"act-w-0.json": ledgerJSON(world, "0"), "act-w-1.json": "{"}, map[int]segment.Act{0: carried(0), 1: carried(1)})
+	if text := section(t, r); r.Act.Ledgers != 1 || r.Act.Messages != 300 || strings.Contains(text, "without MPI_Finalize") ||
+		!strings.Contains(text, "of 1 rank without an act-*.json that could be read") {
+		t.Errorf("of a file that cannot be read: %s", text)
+	}
+
 	live := loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: carried(1)})
 	if v := live.Act.Verdicts; len(v) != 1 || !v[0].Act || v[0].Ranks != 2 || v[0].Policy != "3ed31677f0a8230b" {
 		t.Errorf("without job.json the verdicts are %+v", v)
@@ -158,6 +169,23 @@ func TestActSegments(t *testing.T) {
 		if v := r.Act.Verdicts; len(v) != 1 || v[0].Act || v[0].Reason == "" || r.Act.Ranks != 1 {
 			t.Errorf("state %d: %+v", state, v)
 		}
+	}
+}
+
+// TestActPaused: more carried than was counted as sent is no share of it.
+func TestActPaused(t *testing.T) {
+	for name, a := range map[string]Act{
+		"messages":    {Ranks: 2, Ledgers: 2, Messages: 1000, Bytes: 8000, Sent: 10, SentBytes: 8000},
+		"bytes":       {Ranks: 2, Ledgers: 2, Messages: 10, Bytes: 8000, Sent: 10, SentBytes: 80},
+		"none at all": {Ranks: 2, Ledgers: 2, Messages: 10, Bytes: 8000},
+	} {
+		if text := a.Lines()[0]; !strings.Contains(text, "in all was not observed") || strings.Contains(text, "%") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	a := Act{Ranks: 2, Ledgers: 2, Messages: 10, Bytes: 80, Sent: 10, SentBytes: 80}
+	if text := a.Lines()[0]; !strings.Contains(text, "100 % of the messages") {
+		t.Error(text)
 	}
 }
 

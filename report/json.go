@@ -28,6 +28,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	writeList(out, "reuse", r.Reuse)
 	writeList(out, "overlap", r.Overlap)
 	out.field("trace", r.Trace)
+	out.field("network", r.Network)
 	out.field("act", r.Act)
 	writeList(out, "clocks", r.Clocks)
 	writeList(out, "findings", r.Findings)

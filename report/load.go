@@ -191,6 +191,7 @@ type local struct {
 	raw     []segment.RawComm
 	comm    []*Comm // by entry of COMMS
 	threads []segment.Thread
+	shared  int64                    // shard of several threads at once, or -1
 	busyNS  map[uint32]uint64        // MPI time of completed calls by shard
 	ranks   map[uint32]*RankFunction // with Detail only
 }
@@ -200,6 +201,7 @@ func (b *builder) add(s *segment.Segment) {
 	b.serial++
 	h := &s.Header
 	l := &local{s: s, threads: s.Threads(), modules: s.Modules(), raw: s.Comms()}
+	l.shared = segment.SharedShard(l.threads)
 	l.rank = b.addRank(l)
 	b.addModules(l)
 	b.addPhases(l)
@@ -210,7 +212,7 @@ func (b *builder) add(s *segment.Segment) {
 	b.addOwn(l)
 	b.addFunctions(l)
 	if act := s.Act(); act != nil {
-		b.acts = append(b.acts, actRank{l.rank.World, l.rank.Rank, act})
+		b.acts = append(b.acts, actRank{l.rank.World, l.rank.Rank, h.Ended(), act})
 	}
 	if !b.options.TotalsOnly {
 		b.addPeers(l)

@@ -114,8 +114,10 @@ func (b *builder) addSites(l *local) {
 			l.busyNS[shard] += totals.TimeNS
 		}
 	})
-	for _, ns := range l.busyNS {
-		rank.BusyNS = max(rank.BusyNS, ns)
+	for shard, ns := range l.busyNS {
+		if int64(shard) != l.shared {
+			rank.BusyNS = max(rank.BusyNS, ns)
+		}
 	}
 	if ownNS > 0 && ownNS < 1e18 {
 		rank.OwnCostNS = uint64(ownNS)

@@ -220,7 +220,9 @@ func (b *builder) addCurrent(l *local) {
 		// the call that it died in counts up to the last moment known
 		if until > t.EnterTicks && !setup(t.Call) {
 			ns := h.NS(until - t.EnterTicks)
-			rank.BusyNS = max(rank.BusyNS, l.busyNS[t.Shard]+ns)
+			if int64(t.Shard) != l.shared {
+				rank.BusyNS = max(rank.BusyNS, l.busyNS[t.Shard]+ns)
+			}
 			if !l.s.Alive {
 				rank.MPINS += ns
 			}

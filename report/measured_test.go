@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -205,6 +206,37 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// TestPlaceOfPhases: a place that is a row in each of two phases has the sum of both.
+func TestPlaceOfPhases(t *testing.T) {
+	split := func(phases int) *Overlap {
+		r := load(t, onRows(func(_ int, s *synth.Segment) {
+			s.Phases = append(s.Phases, segment.RawPhase{Level: 3, Entered: 1})
+			for i := range s.Sites {
+				if site := &s.Sites[i]; uint32(site.Call) == synth.ID("MPI_Isend") && phases == 2 {
+					part := *site
+					part.Phase, part.Calls, part.RequestTicks, part.BeforeTicks, part.BlockedTicks = 1, site.Calls/2, site.RequestTicks/2, site.BeforeTicks/2, site.BlockedTicks/2
+					site.Calls, site.RequestTicks, site.BeforeTicks, site.BlockedTicks = part.Calls, part.RequestTicks, part.BeforeTicks, part.BlockedTicks
+					part.Peerless, site.Peerless = 3, 4
+					s.Sites = append(s.Sites, part)
+				} else if uint32(site.Call) == synth.ID("MPI_Isend") {
+					site.Peerless = 7
+				}
+			}
+		}), Options{})
+		for _, o := range r.Overlap {
+			if o.Function.Name == "MPI_Isend" {
+				return o
+			}
+		}
+		t.Fatal("no place of MPI_Isend")
+		return nil
+	}
+	one, two := split(1), split(2)
+	if two.Overlapped < 0.01 || two.Overlapped != one.Overlapped || two.BeforeNS != one.BeforeNS || two.BlockedNS != one.BlockedNS || two.Site.Peerless != one.Site.Peerless {
+		t.Errorf("of one row  %+v, %d peerless\nof two rows %+v, %d peerless", one, one.Site.Peerless, two, two.Site.Peerless)
+	}
+}
+
 func TestNetwork(t *testing.T) {
 	n, err := ReadNetwork(strings.NewReader(`{"startup_ns": 1500, "ns_per_byte": 0.1}`))
 	if b := newBuilder(Options{Network: n}); err != nil || b.transfer(1000) != 1600 {
@@ -265,6 +297,23 @@ func TestCalibration(t *testing.T) {
 	}
 	if r := load(t, single, Options{Calibrations: dir}); r.Network != nil || len(r.Problems) != len(plain.Problems)+1 {
 		t.Errorf("a broken calibration: %+v, problems %q", r.Network, r.Problems)
+	}
+}
+
+// TestJSONMembers: the report is written with every member that it has.
+func TestJSONMembers(t *testing.T) {
+	var out bytes.Buffer
+	if err := load(t, sampled(), Options{Network: &Network{StartupNS: 500, NSPerByte: 0.1}}).WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var all map[string]any
+	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Report]()) {
+		if name := field.Tag.Get("json"); name != "" && name != "-" && all[name] == nil && name != "trace" && name != "act" {
+			t.Errorf("there is no %q", name)
+		}
 	}
 }
 

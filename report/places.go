@@ -73,7 +73,9 @@ func (b *builder) placeSite(key placeKey) *Site {
 	for _, s := range sites {
 		site.Totals.add(s.Totals)
 		site.RequestNS += s.RequestNS
+		site.BeforeNS += s.BeforeNS
 		site.BlockedNS += s.BlockedNS
+		site.Peerless += s.Peerless
 		site.Callback, site.Binding = site.Callback || s.Callback, site.Binding || s.Binding
 		site.mergeSpread(&s.Spread)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/mpitrace/mpitrace/segment"
 )
 
-// hungNS is how long a living job may make no call before it is called hung.
+// hungNS is how long a living job may make no call before it is called hung, and
+// a call may wait for its peer before that is part of a deadlock.
 const hungNS = 10_000_000_000
 
 // missingKept bounds the list of ranks that others wait for.
@@ -98,7 +99,7 @@ func (b *builder) findMissing(g *Stuck) {
 		}
 	default:
 		for _, peer := range g.Peers {
-			if rank, ok := b.worldRank(g, peer); ok && !slices.Contains(wanted, rank) && len(wanted) < missingKept {
+			if rank, ok := g.comm.worldRank(peer); ok && !slices.Contains(wanted, rank) && len(wanted) < missingKept {
 				wanted = append(wanted, rank)
 			}
 		}
@@ -132,25 +133,36 @@ func (b *builder) membersOf(g *Stuck) []int {
 // maxWorld bounds what is believed of the size of a world.
 const maxWorld = 1 << 20
 
-// worldRank translates a rank of the group's communicator.
-func (b *builder) worldRank(g *Stuck, peer int32) (int, bool) {
+// worldRank translates a rank of the communicator.
+func (c *Comm) worldRank(peer int32) (int, bool) {
 	if peer < 0 {
 		return 0, false
 	}
-	if g.comm.Kind == "world" {
+	if c.Kind == "world" {
 		return int(peer), true
 	}
-	if g.comm.RemoteSize > 0 {
+	if c.RemoteSize > 0 {
 		return 0, false // the peer is a rank of the other group
 	}
-	if g.comm.ranks == nil {
-		g.comm.ranks = map[int32]int32{}
-		for _, m := range g.comm.members {
-			g.comm.ranks[m.commRank] = m.rank
+	if c.ranks == nil {
+		c.ranks = map[int32]int32{}
+		for _, m := range c.members {
+			c.ranks[m.commRank] = m.rank
 		}
 	}
-	rank, ok := g.comm.ranks[peer]
+	rank, ok := c.ranks[peer]
 	return int(rank), ok
+}
+
+// rankOf is the row of a rank, nil if it has none.
+func (b *builder) rankOf(world, rank int) *Rank {
+	i, ok := slices.BinarySearchFunc(b.report.Ranks, rank, func(r *Rank, want int) int {
+		return cmp.Or(cmp.Compare(r.world, world), cmp.Compare(r.Rank, want))
+	})
+	if !ok {
+		return nil
+	}
+	return b.report.Ranks[i]
 }
 
 // outside begins what is said of a rank that is in no call: it is the first to
@@ -159,16 +171,13 @@ const outside = "outside MPI"
 
 // whereIs says what is known of a rank that others wait for.
 func (b *builder) whereIs(world, rank int) string {
-	i, ok := slices.BinarySearchFunc(b.report.Ranks, rank, func(r *Rank, want int) int {
-		return cmp.Or(cmp.Compare(r.world, world), cmp.Compare(r.Rank, want))
-	})
-	if !ok {
-		if b.report.restricted {
-			return "not looked at (--rank)"
-		}
+	r := b.rankOf(world, rank)
+	switch {
+	case r == nil && b.report.restricted:
+		return "not looked at (--rank)"
+	case r == nil:
 		return "no data: it did not begin MPI, ran without mpitrace, or its node is lost"
 	}
-	r := b.report.Ranks[i]
 	switch r.State {
 	case StateFinished:
 		return "has left MPI"
@@ -197,28 +206,75 @@ const deadlock = "deadlock:"
 // findCycle looks for ranks that wait for each other's messages in a ring and
 // describes the first it finds.
 func (b *builder) findCycle() string {
-	type node struct{ world, rank int }
-	waits := map[node]node{}
-	for i := range b.report.Stuck {
-		g := &b.report.Stuck[i]
-		if g.comm == nil || collective(g.call) {
-			continue
-		}
-		for j, rank := range g.Ranks {
-			if target, ok := b.worldRank(g, g.Peers[j]); ok && target != rank {
-				waits[node{g.world, rank}] = node{g.world, target}
+	waits := map[*Rank]*Rank{}
+	for _, r := range b.report.Ranks {
+		for i := range r.Current {
+			if peer := b.awaited(r, &r.Current[i]); peer != nil {
+				waits[r] = peer
 			}
 		}
 	}
-	for _, r := range b.report.Ranks {
-		start := node{r.world, r.Rank}
-		ring := []string{strconv.Itoa(r.Rank)}
-		for at, ok := waits[start]; ok && len(ring) <= 16; at, ok = waits[at] {
-			ring = append(ring, strconv.Itoa(at.rank))
+	for _, start := range b.report.Ranks {
+		ring := []string{strconv.Itoa(start.Rank)}
+		for at := waits[start]; at != nil && len(ring) <= 16; at = waits[at] {
+			ring = append(ring, strconv.Itoa(at.Rank))
 			if at == start {
 				return deadlock + " each of these ranks waits for the next: " + strings.Join(ring, " → ")
 			}
 		}
 	}
 	return ""
+}
+
+// awaited is the rank that a call of r waits for, and has waited for so long that
+// this is no message on its way; nil if there is none. A rank that is in the call
+// at the other end of the message is not waited for: the message will come.
+func (b *builder) awaited(r *Rank, c *Current) *Rank {
+	if c.comm == nil || c.SinceNS < hungNS || !needsPeer(c.call) {
+		return nil
+	}
+	rank, ok := c.comm.worldRank(c.Peer)
+	if !ok || rank == r.Rank {
+		return nil
+	}
+	peer := b.rankOf(r.world, rank)
+	if peer == nil {
+		return nil
+	}
+	for i := range peer.Current {
+		if other := &peer.Current[i]; c.matches(other) {
+			if back, ok := other.comm.worldRank(other.Peer); ok && back == r.Rank {
+				return nil
+			}
+		}
+	}
+	return peer
+}
+
+// needsPeer tells whether a call cannot return without its peer. One that tests
+// can. Calls on several requests have a peer only where they wait for one of them.
+func needsPeer(call uint32) bool {
+	switch segment.Call(call).Class() {
+	case "send", "recv", "sendrecv", "probe", "mprobe", "wait", "waitall", "waitany", "waitsome":
+		return true
+	}
+	return false
+}
+
+// matches tells whether a call that sends and one that receives or probes, in
+// either order, are of one communicator and tag. MPI_Sendrecv is both, of which
+// one may have ended.
+func (c *Current) matches(other *Current) bool {
+	send, receive := c, other
+	if segment.Call(send.call).Class() != "send" {
+		send, receive = other, c
+	}
+	if segment.Call(send.call).Class() != "send" {
+		return false
+	}
+	switch segment.Call(receive.call).Class() {
+	case "recv", "probe", "mprobe":
+		return send.comm == receive.comm && (receive.Tag < 0 || receive.Tag == send.Tag)
+	}
+	return false
 }

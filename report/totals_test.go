@@ -57,6 +57,30 @@ func TestTotalsOnly(t *testing.T) {
 	}
 }
 
+// TestSharedShard: the time of threads that share a shard is not that of one
+// thread, neither in calls that have returned nor in the one in progress.
+func TestSharedShard(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		overflow, served uint32
+		seconds          uint64
+	}{{"shared", 1, 49, 10}, {"a thread", 0, 1, 80}, {"the only one there", 1, 1, 80}} {
+		j := synth.Job{ID: "threads", Ranks: 1, Mutate: func(_ int, s *synth.Segment) *synth.Segment {
+			unfinished(s)
+			recv := uint16(synth.ID("MPI_Recv"))
+			s.Sites = []segment.RawSite{{Call: recv, Calls: 1, Ticks: 10e9 * 2}} // two ticks a nanosecond
+			last := segment.RawThread{TID: 9, Call: uint32(recv), EnterTicks: synth.Ticks(20e9), Overflow: c.overflow, ThreadsServed: uint64(c.served)}
+			s.Extra = []synth.Section{synth.NewSection(segment.SectionKindThread, 15, last),
+				synth.NewSection(segment.SectionKindSites, 15, segment.RawSite{Call: recv, Calls: 1, Ticks: 50e9 * 2})}
+			return s
+		}}
+		rank := load(t, j, Options{}).Ranks[0]
+		if rank.BusyNS != c.seconds*1e9 || rank.MPINS != 90e9 {
+			t.Errorf("%s: busy %d ns, %d ns in MPI", c.name, rank.BusyNS, rank.MPINS)
+		}
+	}
+}
+
 // TestBusyThread: of two threads the one that is in MPI for longer counts, with
 // the call that it is in.
 func TestBusyThread(t *testing.T) {

@@ -48,6 +48,24 @@ func (s *Segment) Threads() []Thread {
 	return threads
 }
 
+// SharedShard is the shard of the threads that found none of their own: its times
+// are the sum over them, not those of one thread. It is -1 if there is none, if only
+// one thread has used it, or if there is no other shard.
+func SharedShard(threads []Thread) int64 {
+	shared, others := int64(-1), false
+	for i := range threads {
+		if t := &threads[i]; t.Overflow != 0 && t.ThreadsServed > 1 {
+			shared = int64(t.Shard)
+		} else {
+			others = true
+		}
+	}
+	if !others {
+		return -1
+	}
+	return shared
+}
+
 // Sites is the rows of all shards; a key may come once per shard.
 func (s *Segment) Sites() []RawSite { return rows[RawSite](s, SectionKindSites) }
 

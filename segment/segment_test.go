@@ -194,6 +194,44 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestEnd: a process that died lived at least until the last entry or return of a
+// call, whatever its last pair says; moments years later are damage.
+func TestEnd(t *testing.T) {
+	pair := synth.Ticks(50e9)
+	for _, c := range []struct{ enter, exit, want uint64 }{
+		{synth.Ticks(40e9), synth.Ticks(41e9), pair},
+		{synth.Ticks(52e9), synth.Ticks(51e9), synth.Ticks(52e9)}, // died in a call
+		{synth.Ticks(52e9), synth.Ticks(55e9), synth.Ticks(55e9)},
+		{synth.Ticks(52e9), math.MaxUint64, synth.Ticks(52e9)},
+		{math.MaxUint64, synth.Ticks(55e9), synth.Ticks(55e9)},
+	} {
+		w := job().Segment(0)
+		h := &w.Header
+		h.State, h.FinalizeEnterTicks, h.FinalizeExitTicks, h.ExitTicks, h.LastTicks = segment.StateRunning, 0, 0, 0, pair
+		w.Threads[0].EnterTicks, w.Threads[0].ExitTicks = c.enter, c.exit
+		if got := mustParse(t, w.Bytes()).EndTicks(); got != c.want {
+			t.Errorf("entry %d, return %d: the end is %d, want %d", c.enter, c.exit, got, c.want)
+		}
+	}
+}
+
+// TestSharedShard: the shard that several threads used at a time, if there are
+// others.
+func TestSharedShard(t *testing.T) {
+	thread := func(shard, overflow uint32, served uint64) segment.Thread {
+		return segment.Thread{Shard: shard, RawThread: segment.RawThread{Overflow: overflow, ThreadsServed: served}}
+	}
+	own, shared := thread(0, 0, 5), thread(15, 1, 2)
+	for _, c := range []struct {
+		threads []segment.Thread
+		want    int64
+	}{{nil, -1}, {[]segment.Thread{own}, -1}, {[]segment.Thread{own, shared}, 15}, {[]segment.Thread{shared}, -1}, {[]segment.Thread{own, thread(15, 1, 1)}, -1}} {
+		if got := segment.SharedShard(c.threads); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.threads, got, c.want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	for field, want := range map[string]string{
 		"plain\x00rest":        "plain",

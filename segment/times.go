@@ -35,9 +35,11 @@ func (s *Segment) EndTicks() uint64 {
 	}
 	end := h.LastTicks
 	for _, t := range s.Threads() {
-		// The last pair may be old; an entry years after it is damage.
-		if t.EnterTicks > end && h.NS(t.EnterTicks-end) < lifetimeNS {
-			end = t.EnterTicks
+		for _, ticks := range [2]uint64{t.EnterTicks, t.ExitTicks} {
+			// The last pair may be old; a call years after it is damage.
+			if ticks > end && h.NS(ticks-end) < lifetimeNS {
+				end = ticks
+			}
 		}
 	}
 	return end
