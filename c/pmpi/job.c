@@ -121,17 +121,24 @@ static bool mt_job_proxy(unsigned pid, char *text, size_t size)
 
 /* Hydra gives ranks no job id. What is equal for all ranks of an mpiexec, on
  * every node, is the port that its proxies report to: a proxy is the parent of a rank,
- * or of the script that wraps it. */
-static void mt_job_hydra(char *text, size_t size)
+ * or of the script that wraps it. False: there is none. */
+static bool mt_job_hydra(char *text, size_t size)
 {
     enum { PARENT = 4, DEPTH = 32 };
-    unsigned parent = (unsigned)getppid(), ancestor = parent;
+    unsigned ancestor = (unsigned)getppid();
     for (int i = 0; i < DEPTH && ancestor > 0; i++) {
         if (mt_job_proxy(ancestor, text, size)) {
-            return;
+            return true;
         }
         ancestor = (unsigned)mt_stat_of(ancestor, PARENT);
     }
+    return false;
+}
+
+/* Another launcher that speaks PMI: what its ranks on a node have in common. */
+static void mt_job_parent(char *text, size_t size)
+{
+    unsigned parent = (unsigned)getppid();
     snprintf(text, size, "hydra-%u-%llu", parent, mt_start_of(parent));
 }
 
@@ -148,7 +155,9 @@ static void mt_job_id(struct mt_seg_header *h)
     } else if (pmix != NULL) {
         mt_job_name(h->job, size, "pmix-", pmix);
     } else if (getenv("PMI_RANK") != NULL) {
-        mt_job_hydra(h->job, size);
+        if (!mt_job_hydra(h->job, size)) {
+            mt_job_parent(h->job, size);
+        }
     } else {
         snprintf(h->job, size, "pid-%u-%llu", mt_process.pid,
                  mt_process_start());
@@ -156,6 +165,7 @@ static void mt_job_id(struct mt_seg_header *h)
     mt_job_clean(h->job);
 }
 
+/* A step of Slurm may hold several mpiexec of Hydra: its proxies come first. */
 static void mt_job_world(struct mt_seg_header *h)
 {
     const char *pmix = getenv("PMIX_NAMESPACE");
@@ -164,13 +174,15 @@ static void mt_job_world(struct mt_seg_header *h)
     if (pmix != NULL) {
         launcher = getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "openmpi" : "pmix";
         mt_job_name(h->world, size, "", pmix);
+    } else if (getenv("PMI_RANK") != NULL && mt_job_hydra(h->world, size)) {
+        launcher = "hydra";
     } else if (getenv("SLURM_STEP_ID") != NULL &&
                getenv("SLURM_PROCID") != NULL) {
         snprintf(h->world, size, "%s.%s", getenv("SLURM_JOB_ID"),
                  getenv("SLURM_STEP_ID"));
     } else if (getenv("PMI_RANK") != NULL) {
         launcher = "hydra";
-        mt_job_hydra(h->world, size);
+        mt_job_parent(h->world, size);
     } else {
         snprintf(h->world, size, "%u-%llu", mt_process.pid,
                  mt_process_start());

@@ -3,6 +3,7 @@ package launch_test
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -289,6 +290,27 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("lines %q, want none", got.ours())
 	}
 	wantRanks(t, filepath.Join(dir, "out"), 1)
+}
+
+// TestUnread: the result is there though nobody reads what is said of it.
+func TestUnread(t *testing.T) {
+	m, dir := mpis[0], t.TempDir()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	args := traced(dir, []string{m.program(t), "ok"})
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, environment(), write
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+	wantNoRest(t, dir)
+	if got := calls(t, filepath.Join(dir, "out"), "MPI_Sendrecv"); len(got) != 1 {
+		t.Errorf("ranks %v, want one", got)
+	}
 }
 
 // TestSettings: settings reach ranks that the launcher starts, from options

@@ -208,6 +208,7 @@ func TestSlurm(t *testing.T) {
 	t.Run("at once", s.testAtOnce)
 	t.Run("cancelled", s.testCancelled)
 	t.Run("mpirun", s.testMpirun)
+	t.Run("mpiexec", s.testMpiexec)
 	t.Run("sbatch", s.testSbatchRefused)
 	t.Run("agent", s.testAgent)
 }
@@ -357,6 +358,19 @@ func (s *slurm) testMpirun(t *testing.T) {
 		t.Fatalf("results %v, want one", found)
 	}
 	wantRanks(t, found[0], 2)
+}
+
+// testMpiexec: what Hydra starts twice at a time within a step is two worlds.
+func (s *slurm) testMpiexec(t *testing.T) {
+	dir, m := t.TempDir(), mpis[slices.IndexFunc(mpis, func(m mpi) bool { return m.Name == "mpich" })]
+	line := strings.Join(m.launch(2, m.program(t), "ok"), " ")
+	script := filepath.Join(dir, "step.sh")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nexport HYDRA_BOOTSTRAP=fork\n"+line+" &\n"+line+"\nwait\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, dir, s.env, append([]string{"srun", "-n", "1"}, traced(dir, []string{script})...)...)
+	wantLine(t, got, "result in out (4 ranks, 1 node)")
+	wantRanks(t, filepath.Join(dir, "out"), 2, 2)
 }
 
 // testSbatchRefused: sbatch only queues.
