@@ -6715,7 +6715,7 @@ int MT_NAME(MPI_Testall)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     }
     struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, a3);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, array.statuses);
     mt_stop(&call);
     if (call.shard != NULL) {
@@ -6740,7 +6740,7 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
     }
     MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -6768,7 +6768,7 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     }
     struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, a4);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -7521,7 +7521,7 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
     }
     struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, a2);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, array.statuses);
     mt_stop(&call);
     if (call.shard != NULL) {
@@ -7544,7 +7544,7 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
     }
     MT_Status own; MT_Status *status = a3 != MT_STATUS_IGNORE ? a3 : &own; struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -7572,7 +7572,7 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
     }
     struct mt_array array;
     MT_NAME(array_begin)(&array, &call, a0, a1, a4);
-    mt_go_request(&call, array.pending);
+    mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {

@@ -209,6 +209,7 @@ void MT_NAME(comm_duplicated)(MT_Comm parent, MT_Comm made,
 {
     struct mt_comm comm = *mt_registry_comm(MT_U64(parent));
     comm.handle = MT_U64(made);
+    comm.sequence = 0; /* it has no operations yet */
     mt_registry_comm_add(&comm, MT_U64(parent), MPITRACE_COMM_KIND_CREATED,
                          created_by, 0, "");
 }

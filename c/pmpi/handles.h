@@ -43,6 +43,17 @@ struct mt_array {
     bool scratch;     /* is taken */
 };
 
+/* Publishes a call on an array with what it waits for, if that is one request: of
+ * several it is not known which of them keeps it. */
+MT_INLINE void mt_go_array(struct mt_call *call, const struct mt_array *array)
+{
+    const struct mt_pending *one = NULL;
+    for (int i = 0; array->awaited == 1 && one == NULL && i < array->n; i++) {
+        one = mt_request_is_awaited(&array->pending[i]) ? &array->pending[i] : NULL;
+    }
+    mt_go_request(call, one);
+}
+
 /* The class of a code that a function of MPI returned. */
 int MT_NAME(error_class)(int code);
 

@@ -185,12 +185,22 @@ static void mt_life_running(const struct mt_family_ops *ops)
     __atomic_store_n(&h->state, MPITRACE_STATE_RUNNING, __ATOMIC_RELEASE);
 }
 
+/* What the program is outside of all phases for counts from here on, as its whole time
+ * does: the library's MPI_Init is not a part of it. */
+static void mt_life_phase_starts(uint64_t now)
+{
+    if (mt_phase == 0) { /* MPI_Pcontrol may be called before MPI_Init */
+        mt_process.header->phase_enter_ticks = now;
+    }
+}
+
 void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
 {
     struct mt_seg_header *h = mt_process.header;
     uint64_t begin = mt_clock_now();
     if (!failed) {
         h->init_exit_ticks = begin;
+        mt_life_phase_starts(begin);
         ops->world_begin();
         if (ops->is_spawned()) {
             h->flags |= MPITRACE_HEADER_FLAG_SPAWNED;
@@ -211,6 +221,7 @@ void mt_life_session_begin(const struct mt_family_ops *ops)
         return;
     }
     h->init_exit_ticks = mt_clock_now();
+    mt_life_phase_starts(h->init_exit_ticks);
     h->flags |= MPITRACE_HEADER_FLAG_SESSIONS;
     mt_shard_peers();
     mt_life_running(ops);

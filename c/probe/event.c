@@ -33,11 +33,13 @@ static void mt_event_add(struct mt_shard *shard, const struct mt_seg_event *e)
 }
 
 /* The communicator of the call in progress, if it is known already: the call may
- * have failed, so MPI is not asked. */
+ * have failed, so MPI is not asked; nor in a shard of several threads, where what is
+ * shown of a call in progress may be another thread's. */
 static const struct mt_comm *mt_event_comm(const struct mt_shard *shard)
 {
     uint64_t handle = shard->thread->comm_handle;
-    for (int i = 0; shard->thread->details != 0 && i < MT_COMM_CACHE; i++) {
+    bool known = shard->shared == 0 && shard->thread->details != 0;
+    for (int i = 0; known && i < MT_COMM_CACHE; i++) {
         const struct mt_comm_cached *c = &shard->comms[i];
         if (c->comm != NULL && c->handle == handle &&
             c->epoch == mt_comm_epoch) {

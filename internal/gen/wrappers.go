@@ -123,14 +123,14 @@ var bodies = map[string]body{
 	},
 	"waitall": {
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		always:  "mt_body_array_all(&call, &array, {requests}, rc);",
 	},
 	"testall": {
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		always:  "if (rc != MT_SUCCESS || *{flag} != 0) {\n            mt_body_array_all(&call, &array, {requests}, rc);\n        }",
@@ -138,7 +138,7 @@ var bodies = map[string]body{
 	"waitany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, call.stop - call.start);\n        }",
@@ -146,7 +146,7 @@ var bodies = map[string]body{
 	"testany": {
 		failed:  "mt_body_array_failed(&call, &array, {requests});",
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  statusIn + " " + arrayIn("MT_STATUS_IGNORE"),
 		replace: map[string]string{"status": "status"},
 		after:   "if (*{flag} != 0 && *{index} != MT_UNDEFINED) {\n            mt_body_array_one(&call, &array, *{index}, status, call.stop - call.start);\n        }",
@@ -154,7 +154,7 @@ var bodies = map[string]body{
 	"waitsome": {
 		failed:  "mt_body_array_some_failed(&call, &array, {requests}, {outcount}, {indices}, rc);",
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices}, false);",
@@ -162,7 +162,7 @@ var bodies = map[string]body{
 	"testsome": {
 		failed:  "mt_body_array_some_failed(&call, &array, {requests}, {outcount}, {indices}, rc);",
 		paused:  "mt_body_array_dropped(&array, {requests});",
-		publish: "mt_go_request(&call, array.pending);",
+		publish: "mt_go_array(&call, &array);",
 		before:  arrayIn("{statuses}"),
 		replace: map[string]string{"statuses": "array.statuses"},
 		after:   "mt_body_array_some(&call, &array, *{outcount}, {indices}, false);",

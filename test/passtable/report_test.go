@@ -21,7 +21,10 @@ type report struct {
 			PrivateBytes int64 `json:"private_bytes"`
 		}
 	}
-	Sites []site
+	Sites  []site
+	Phases []struct {
+		TimeNS int64 `json:"time_ns"`
+	}
 	Ranks []*rankReport
 }
 
@@ -44,6 +47,7 @@ type rankReport struct {
 	Rank      int
 	World     string
 	State     string
+	WallNS    int64 `json:"wall_ns"`
 	Threads   int
 	Functions []function
 	Peers     []peer

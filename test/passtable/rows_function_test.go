@@ -119,7 +119,8 @@ func spawned(_ *harness, rep *report) []string {
 	return problems
 }
 
-// phases requires the barriers of both ranks in the phases they belong to.
+// phases requires the barriers of both ranks in the phases they belong to, and
+// phases that take no longer than the ranks do, for which MPI_Init does not count.
 func phases(_ *harness, rep *report) []string {
 	sums := map[int]int64{}
 	for _, s := range rep.Sites {
@@ -134,6 +135,16 @@ func phases(_ *harness, rep *report) []string {
 	slices.Sort(got)
 	if !slices.Equal(got, []int64{8, 10, 12}) {
 		return []string{fmt.Sprintf("barriers by phase: got %v, want 10, 8 and 12", sums)}
+	}
+	var wall, inPhases int64
+	for _, r := range rep.Ranks {
+		wall += r.WallNS
+	}
+	for _, p := range rep.Phases {
+		inPhases += p.TimeNS
+	}
+	if wall == 0 || inPhases > wall {
+		return []string{fmt.Sprintf("phases take %d ns, and the ranks %d ns", inPhases, wall)}
 	}
 	return nil
 }
