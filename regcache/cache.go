@@ -39,6 +39,13 @@ func (c *Cache) Promote(addr, length, since uint64) error {
 	return c.core.Promote(addr, length, since)
 }
 
+// Sweep is Core.Sweep.
+func (c *Cache) Sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.core.Sweep()
+}
+
 // Maintain is Core.Maintain.
 func (c *Cache) Maintain() {
 	c.mu.Lock()

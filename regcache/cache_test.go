@@ -221,7 +221,7 @@ func TestBudget(t *testing.T) {
 		memlock uint64
 		ranks   int
 		want    uint64
-	}{{8 << 20, 1, 8 << 20}, {8 << 20, 4, 2 << 20}, {unlimited, 1, 4 << 30}, {unlimited, 16, 256 << 20}, {0, 2, 0}, {12 << 30, 2, 2 << 30}} {
+	}{{8 << 20, 1, 4 << 20}, {8 << 20, 2, 4 << 20}, {8 << 20, 4, 2 << 20}, {unlimited, 1, 4 << 30}, {unlimited, 16, 256 << 20}, {0, 2, 0}, {12 << 30, 2, 2 << 30}} {
 		if got := budget(test.memlock, machine, test.ranks); got != test.want {
 			t.Errorf("memlock %d for %d ranks: %d, want %d", test.memlock, test.ranks, got, test.want)
 		}

@@ -13,6 +13,11 @@ import (
 // when too much is pinned, and when the memory's bucket changed meanwhile.
 const retries = 4
 
+// waryFor is how many calls of Maintain, a minute of them, the budget stays
+// lowered after more could not be pinned: the limit is shared, and others may
+// have given back what they had.
+const waryFor = 600
+
 // Core is the cache, for one thread.
 type Core struct {
 	opt   Options
@@ -24,6 +29,9 @@ type Core struct {
 	slots []int     // of the front, free
 	fixed uint64    // bytes of regions that are held or dying: not to be evicted
 	swept uint64    // total of the generations when sweep looked last
+	most  uint64    // MaxBytes, or what could be pinned when more was refused
+	wary  int       // calls of Maintain until most is MaxBytes again
+	vain  []*Region // whose memory changed before they were found, since Maintain
 	asked bool      // the front waits with asking for pages that were refused
 	dead  bool
 	stats Stats
@@ -39,7 +47,7 @@ func NewCore(o Options) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("regcache: %w", err)
 	}
-	c := &Core{opt: o, lru: lru}
+	c := &Core{opt: o, lru: lru, most: o.MaxBytes}
 	for slot := o.MaxRegions - 1; o.Front != nil && slot >= 0; slot-- {
 		c.slots = append(c.slots, slot)
 	}
@@ -60,7 +68,7 @@ func (c *Core) Acquire(addr, length uint64) (*Region, error) {
 		if g := c.opt.Generations(); g != nil && addr+length > addr {
 			since = g.Sum(addr, addr+length)
 		}
-		r, err = c.acquire(addr, length, since)
+		r, err = c.acquire(addr, length, since, true)
 		if err == nil || !refusedFor(err, Changed) {
 			break
 		}
@@ -70,6 +78,10 @@ func (c *Core) Acquire(addr, length uint64) (*Region, error) {
 
 // Promote makes the front serve a request that it missed; since is the sum of
 // the request's generations, read by the thread that asked, when it asked.
+//
+// Memory that changes for every message is registered in vain for each. So what
+// changed before it could be registered, or before it was found again, is not
+// asked for before Maintain: the caller copies anyway.
 func (c *Core) Promote(addr, length, since uint64) error {
 	if c.opt.Front == nil {
 		return errors.New("regcache: Promote needs Options.Front")
@@ -77,7 +89,7 @@ func (c *Core) Promote(addr, length, since uint64) error {
 	if c.opt.Generations() == nil {
 		return c.count(c.refusal(addr, length, NoMonitor, nil))
 	}
-	r, err := c.acquire(addr, length, since)
+	r, err := c.acquire(addr, length, since, false)
 	switch {
 	case err == nil && r.state == live:
 		c.opt.Front.Point(addr, r)
@@ -85,8 +97,6 @@ func (c *Core) Promote(addr, length, since uint64) error {
 	case err == nil: // the monitor went away meanwhile
 		c.release(r)
 		err = c.refusal(addr, length, NoMonitor, nil)
-	case refusedFor(err, Changed):
-		c.opt.Front.Forget(addr) // worth asking again at once
 	default:
 		c.asked = true // asked for again after Maintain
 	}
@@ -111,8 +121,8 @@ func (c *Core) count(err error) error {
 }
 
 // acquire is one try; since is the sum of the request's generations while the
-// memory was its owner's.
-func (c *Core) acquire(addr, length, since uint64) (*Region, error) {
+// memory was its owner's. anyway: also what was registered in vain lately.
+func (c *Core) acquire(addr, length, since uint64, anyway bool) (*Region, error) {
 	if c.dead {
 		return nil, c.refusal(addr, length, Dead, nil)
 	}
@@ -124,12 +134,16 @@ func (c *Core) acquire(addr, length, since uint64) (*Region, error) {
 	g := c.opt.Generations()
 	if r := c.find(g, start, end); r != nil {
 		c.stats.Hits++
+		r.used = true
 		c.lru.Get(r)
 		c.hold(r)
 		return r, nil
 	}
 	c.stats.Misses++
 	c.drain()
+	if !anyway && c.inVain(start, end) {
+		return nil, c.refusal(addr, length, Changed, nil)
+	}
 	r, reason, err := c.fetch(g, start, end, since)
 	if r == nil {
 		return nil, c.refusal(addr, length, reason, err)
@@ -139,6 +153,9 @@ func (c *Core) acquire(addr, length, since uint64) (*Region, error) {
 
 // fetch registers the pages [start, end), with neighbours if they fit too.
 func (c *Core) fetch(g *Generations, start, end, since uint64) (*Region, Reason, error) {
+	if end-start > c.most {
+		return nil, TooLarge, nil
+	}
 	if g == nil {
 		return c.register(start, end)
 	}
@@ -146,7 +163,6 @@ func (c *Core) fetch(g *Generations, start, end, since uint64) (*Region, Reason,
 		return nil, Changed, nil
 	}
 	from, to := c.merged(start, end, since)
-	c.supersede(from, to)
 	r, reason, err := c.register(from, to)
 	if r == nil && to-from > end-start {
 		r, reason, err = c.register(start, end)
@@ -186,10 +202,12 @@ func (c *Core) hold(r *Region) {
 	}
 }
 
-// admit lets a new region be handed out again.
+// admit lets a new region be handed out again, in place of those that it covers.
 func (c *Core) admit(r *Region) {
+	c.supersede(r.start, r.end)
 	r.state = live
-	c.dying = c.dying[:len(c.dying)-1]
+	i := slices.Index(c.dying, r)
+	c.dying = slices.Delete(c.dying, i, i+1)
 	c.index.insert(r)
 	c.lru.Add(r, struct{}{})
 	if c.opt.Front != nil {
@@ -200,14 +218,10 @@ func (c *Core) admit(r *Region) {
 }
 
 // register registers [start, end) within the budgets. The region comes with one
-// reference, and as the last one of the dying: unless it is admitted, it goes
-// with that.
+// reference, and as one of the dying: unless it is admitted, it goes with that.
 func (c *Core) register(start, end uint64) (*Region, Reason, error) {
 	bytes := end - start
-	if bytes > c.opt.MaxBytes {
-		return nil, TooLarge, nil
-	}
-	if !c.makeRoom(bytes) {
+	if !c.makeRoom(start, end) {
 		return nil, Busy, nil
 	}
 	h, err := c.opt.Registrar.Register(start, bytes)
@@ -216,6 +230,8 @@ func (c *Core) register(start, end uint64) (*Region, Reason, error) {
 	}
 	switch {
 	case tooMuch(err):
+		// asked for again, it is too large, and nothing is evicted for it
+		c.most, c.wary = c.stats.PinnedBytes+bytes-1, waryFor
 		return nil, Memlock, err
 	case err != nil:
 		return nil, Failed, err

@@ -2,25 +2,44 @@ package regcache
 
 import "slices"
 
-// fits reports whether one more region of that size keeps the budgets.
-func (c *Core) fits(bytes uint64) bool {
-	return bytes <= c.opt.MaxBytes-c.stats.PinnedBytes && c.stats.Regions < uint64(c.opt.MaxRegions)
+// fits reports whether one more region of that size keeps the budgets, when so
+// many regions with gone bytes are no longer there.
+func (c *Core) fits(bytes uint64, regions int, gone uint64) bool {
+	return bytes <= c.most-c.stats.PinnedBytes+gone && c.stats.Regions-uint64(regions) < uint64(c.opt.MaxRegions)
 }
 
-// makeRoom deregisters dead regions, then the longest unused ones, until a
-// region of that size fits. It evicts nothing if what is held leaves no room.
-func (c *Core) makeRoom(bytes uint64) bool {
-	if c.fits(bytes) {
+// makeRoom deregisters dead regions, then those that [start, end) covers, then
+// the longest unused ones, until it fits. It evicts nothing if what is held
+// leaves no room. What threads hold is known only when all else is withdrawn;
+// then that is put back.
+func (c *Core) makeRoom(start, end uint64) bool {
+	bytes := end - start
+	if c.fits(bytes, 0, 0) {
 		return true
 	}
 	c.sweep()
-	if bytes > c.opt.MaxBytes-c.fixed {
+	if bytes > c.most-c.fixed {
 		return false
 	}
-	for !c.fits(bytes) {
-		if c.evict() == 0 {
+	var out []*Region
+	var gone uint64
+	for _, r := range slices.Clone(c.index.inside(start, end)) {
+		if c.withdraw(r) || c.withdraw(r) { // its uses do not matter: they go on with the new one
+			out, gone = append(out, r), gone+r.bytes()
+		}
+	}
+	for !c.fits(bytes, len(out), gone) {
+		r := c.oldest()
+		if r == nil {
+			for _, r := range out {
+				c.restore(r)
+			}
 			return false
 		}
+		out, gone = append(out, r), gone+r.bytes()
+	}
+	for _, r := range out {
+		c.evict(r)
 	}
 	return true
 }
@@ -30,45 +49,77 @@ func (c *Core) makeRoom(bytes uint64) bool {
 func (c *Core) evictBytes(bytes uint64) bool {
 	var gone uint64
 	for gone < bytes {
-		n := c.evict()
-		if n == 0 {
+		r := c.oldest()
+		if r == nil {
 			break
 		}
-		gone += n
+		gone += r.bytes()
+		c.evict(r)
 	}
 	return gone > 0
 }
 
-// evict deregisters the longest unused region that nobody holds and returns its
-// bytes, 0 if there is none. The uses that the front saw are asked for only
-// now: a region that was taken since the last time gets a second chance, so
-// each may have to be looked at twice.
-func (c *Core) evict() uint64 {
+// oldest withdraws the longest unused region that nobody holds, nil if there is
+// none. The uses that the front saw are asked for only now: a region that was
+// taken since the last time gets a second chance, so each may have to be looked
+// at twice.
+func (c *Core) oldest() *Region {
 	for range 2 * c.lru.Len() {
 		r, _, _ := c.lru.GetOldest()
-		if r.refs > 0 || r.slot >= 0 && !c.opt.Front.Retire(r) {
-			c.lru.Get(r) // to the other end
-			continue
+		if c.withdraw(r) {
+			return r
 		}
-		c.remove(r)
-		c.stats.Evictions++
-		c.deregister(r)
-		return r.bytes()
+		c.lru.Get(r) // to the other end
 	}
-	return 0
+	return nil
 }
 
-// Maintain drops the regions whose memory changed, deregisters dead ones whose
-// references from the front are gone, and lets the front ask again for what was
-// refused. To be called now and then, some ten times a second: nothing depends on
-// it but how long memory stays pinned, and how soon a refused request is tried
-// again.
-func (c *Core) Maintain() {
+// withdraw removes r and reports whether it did: not if somebody holds it, or a
+// thread has taken it since it was looked at last.
+func (c *Core) withdraw(r *Region) bool {
+	if r.refs > 0 || r.slot >= 0 && !c.opt.Front.Retire(r) {
+		r.used = true
+		return false
+	}
+	c.remove(r)
+	return true
+}
+
+// restore undoes withdraw.
+func (c *Core) restore(r *Region) {
+	c.index.insert(r)
+	c.lru.Add(r, struct{}{})
+	if r.slot >= 0 {
+		c.opt.Front.Publish(r)
+	}
+}
+
+// evict deregisters a region that is withdrawn.
+func (c *Core) evict(r *Region) {
+	c.stats.Evictions++
+	c.deregister(r)
+}
+
+// Sweep drops the regions whose memory changed, and deregisters dead ones whose
+// references from the front are gone. To be called when memory has changed:
+// nothing depends on it but how long memory that is gone stays pinned.
+func (c *Core) Sweep() {
 	c.sweep()
 	c.drain()
+}
+
+// Maintain is Sweep, and lets the front ask again for what was refused. To be
+// called now and then, some ten times a second: nothing depends on it but how
+// soon a refused request is tried again.
+func (c *Core) Maintain() {
+	c.Sweep()
+	c.vain = nil
 	if c.asked {
 		c.asked = false
 		c.opt.Front.ForgetAll()
+	}
+	if c.wary--; c.wary <= 0 {
+		c.wary, c.most = 0, c.opt.MaxBytes
 	}
 }
 
@@ -100,14 +151,23 @@ func (c *Core) drain() {
 	}
 }
 
-// invalidate drops a region whose memory changed.
+// invalidate drops a region whose memory changed. It was in vain if no thread has
+// taken it.
 func (c *Core) invalidate(r *Region) {
 	c.stats.Invalidations++
+	if !r.used && r.slot >= 0 && c.opt.Front.Retire(r) {
+		c.vain = append(c.vain, r)
+	}
 	c.drop(r)
 }
 
-// supersede drops the regions that a new one will cover. It comes before the
-// registration, so that no page needs room for both in the budget.
+// inVain reports whether [start, end) has pages that were registered in vain.
+func (c *Core) inVain(start, end uint64) bool {
+	return slices.ContainsFunc(c.vain, func(r *Region) bool { return r.start < end && start < r.end })
+}
+
+// supersede drops the regions that a new one covers. It comes after the
+// registration: a request that cannot be served takes nothing away.
 func (c *Core) supersede(start, end uint64) {
 	for _, r := range slices.Clone(c.index.inside(start, end)) {
 		c.stats.Merges++

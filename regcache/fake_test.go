@@ -105,7 +105,7 @@ func (t *table) Point(addr uint64, r *Region) {
 		t.breach("%v is pointed to but not published", r)
 	}
 	t.points[addr/page] = r
-	t.Forget(addr)
+	delete(t.asked, addr/page)
 }
 
 func (t *table) Retire(r *Region) bool {
@@ -120,7 +120,6 @@ func (t *table) Retire(r *Region) bool {
 
 func (t *table) Revoke(r *Region)       { t.slots[r.Slot()].revoked = true }
 func (t *table) Drained(r *Region) bool { return t.slots[r.Slot()].refs == 0 }
-func (t *table) Forget(addr uint64)     { delete(t.asked, addr/page) }
 func (t *table) ForgetAll()             { clear(t.asked) }
 
 func (t *table) breached() string { return t.wrong }

@@ -34,7 +34,7 @@ func (c *Core) merged(start, end, since uint64) (uint64, uint64) {
 		common := min(end, r.end) - max(start, r.start)
 		added := r.bytes() - common
 		all := end - start + added
-		return all <= c.opt.MaxBytes && (added <= common || added <= end-start && all <= smallMerge)
+		return all <= c.most && (added <= common || added <= end-start && all <= smallMerge)
 	}
 	for grown := true; grown; {
 		grown = false

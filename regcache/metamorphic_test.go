@@ -244,9 +244,13 @@ func (w *world) refused(e *Refusal) {
 	}
 	start := e.Addr &^ (page - 1)
 	asked := (e.Addr+e.Length+page-1)&^(page-1) - start
+	most := w.max
+	if w.device.limit > 0 { // which the cache may have found out
+		most = min(most, w.device.limit)
+	}
 	good := map[Reason]bool{
-		TooLarge: asked > w.max,
-		Busy:     bytes+asked > w.max || len(held) >= w.regions,
+		TooLarge: asked > most,
+		Busy:     bytes+asked > most || len(held) >= w.regions,
 		Memlock:  w.device.limit > 0 && bytes+asked > w.device.limit,
 		Changed:  true, // the stream decides
 	}

@@ -92,6 +92,11 @@ func TestMemlockLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old) }()
+	for chosen, want := range map[uint64]uint64{1 << 30: limit / 2, 4096: 4096} {
+		if got, err := Bounded(chosen); err != nil || got != want {
+			t.Errorf("of %d bytes that were chosen: %d, want %d (%v)", chosen, got, want, err)
+		}
+	}
 
 	var watched Generations
 	c, err := NewCore(Options{Registrar: NewMlock(), MaxBytes: 1 << 30, Generations: func() *Generations { return &watched }})

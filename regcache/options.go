@@ -29,7 +29,8 @@ type Registrar interface {
 // Front is a table from which threads take references to regions without
 // entering the cache. Its methods are called by the thread that calls the cache.
 type Front interface {
-	// Publish lets threads take r, in the slot r.Slot(), which is free.
+	// Publish lets threads take r, in the slot r.Slot(), which is free. After
+	// Retire it lets them take r again.
 	Publish(r *Region)
 	// Point leads requests that start in the page of addr to r, and lets that
 	// page be asked for again.
@@ -41,8 +42,7 @@ type Front interface {
 	Revoke(r *Region)
 	// Drained reports whether the last reference to a revoked region is gone.
 	Drained(r *Region) bool
-	// Forget lets the page of addr be asked for again, ForgetAll every page.
-	Forget(addr uint64)
+	// ForgetAll lets every page be asked for again.
 	ForgetAll()
 }
 

@@ -14,6 +14,7 @@ type Region struct {
 	handle     Handle
 	slot       int // of the Front, -1 if it is not published
 	refs       int
+	used       bool // it was found since it was registered, as far as is known
 	state      state
 }
 

@@ -38,7 +38,8 @@ func (s *scenario) run(t *testing.T, d *datadriven.TestData) string {
 	commands := map[string]func(*datadriven.TestData){
 		"new": s.create, "acquire": s.acquire, "release": s.release, "change": s.change,
 		"take": s.take, "monitor": s.monitor, "device": s.setDevice, "index": s.index,
-		"stats": s.stats, "maintain": func(*datadriven.TestData) { s.core.Maintain() },
+		"stats": s.stats, "maintain": s.maintain,
+		"sweep": func(*datadriven.TestData) { s.core.Sweep() },
 		"kill":  func(*datadriven.TestData) { s.core.Kill() },
 		"close": func(*datadriven.TestData) { s.error(s.core.Close()) },
 	}
@@ -155,6 +156,13 @@ func (s *scenario) change(d *datadriven.TestData) {
 		if left--; left >= 0 {
 			change()
 		}
+	}
+}
+
+// maintain times=NUMBER
+func (s *scenario) maintain(d *datadriven.TestData) {
+	for range s.arg(d, "times", page) / page {
+		s.core.Maintain()
 	}
 }
 

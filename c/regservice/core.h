@@ -29,7 +29,8 @@ struct mt_regservice_calls {
 /* 0: it could not be made; text gets why, cut to bytes. */
 uintptr_t mt_regservice_core_open(struct mt_regservice_calls *calls, char *text,
                                   size_t bytes);
-/* Answers misses. maintain: also what is due some ten times a second. */
+/* Answers misses, or with n 0 deregisters what has lost its memory. maintain:
+ * also what is due some ten times a second. */
 void mt_regservice_core_step(uintptr_t core, struct mt_regcache_miss *misses,
                              uint32_t n, bool maintain,
                              struct mt_regservice_figures *figures_p);

@@ -3,8 +3,10 @@
  * Threads: the service thread is the only one that enters Go and the only one
  * that registers. It polls the queue of misses, for waking it would cost an
  * application thread more than the copy that a miss costs; the longer nothing
- * was missed, the longer it sleeps in between. Signals are the application's:
- * all are blocked in it. */
+ * was missed, the longer it sleeps in between. While memory is lost it wakes
+ * often enough that what is gone does not stay pinned for long; a process that
+ * loses none is not woken for that. Signals are the application's: all are
+ * blocked in it. */
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -21,6 +23,7 @@ enum {
     NAP_LEAST_NS = 50000,     /* right after a miss */
     NAP_MOST_NS = 64000000,   /* when nothing was missed for long */
     MAINTAIN_NS = 100000000,
+    SWEEP_NS = 5000000, /* between two looks whether memory is lost, at least */
     OPEN_SECONDS = 10,        /* for Go to begin */
     CLOSE_TRIES = 1000,       /* each a millisecond */
 };
@@ -96,17 +99,34 @@ static void mt_regservice_copy(struct mt_regservice_figures *to,
     }
 }
 
+/* Of the whole address space; 0 if nobody watches. */
+static uint64_t mt_regservice_losses(const struct mt_regservice *s)
+{
+    const volatile uint64_t *generations =
+        __atomic_load_n(&s->calls.watched->generations, __ATOMIC_ACQUIRE);
+    return generations == NULL
+               ? 0
+               : mt_memhook_stamp(generations, 0, (size_t)MT_MEMHOOK_BUCKETS
+                                                      << MT_MEMHOOK_SHIFT);
+}
+
 static void mt_regservice_loop(struct mt_regservice *s)
 {
     struct mt_regcache_miss misses[BATCH];
-    struct mt_regservice_figures figures;
-    uint64_t maintained = 0;
+    struct mt_regservice_figures figures = {0};
+    uint64_t maintained = 0, looked = 0, losses = 0;
     long nap = NAP_LEAST_NS;
     while (__atomic_load_n(&s->stop, __ATOMIC_ACQUIRE) == 0) {
         uint32_t n = mt_regcache_misses_take(s->table, misses, BATCH);
         uint64_t now = mt_regservice_now_ns();
-        bool maintain = now - maintained >= MAINTAIN_NS;
-        if (n > 0 || maintain) {
+        bool maintain = now - maintained >= MAINTAIN_NS, sweep = false;
+        if (n == 0 && figures.regions > 0 && now - looked >= SWEEP_NS) {
+            uint64_t before = losses;
+            losses = mt_regservice_losses(s);
+            sweep = losses != before;
+            looked = now;
+        }
+        if (n > 0 || maintain || sweep) {
             mt_regservice_core_step(s->core, misses, n, maintain, &figures);
             mt_regservice_copy(&s->figures, &figures);
             maintained = maintain ? now : maintained;
@@ -115,6 +135,7 @@ static void mt_regservice_loop(struct mt_regservice *s)
             nap = NAP_LEAST_NS;
             continue;
         }
+        nap = sweep && nap > SWEEP_NS ? SWEEP_NS : nap;
         mt_regservice_nap(nap);
         nap = 2 * nap < NAP_MOST_NS ? 2 * nap : NAP_MOST_NS;
     }

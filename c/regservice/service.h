@@ -30,8 +30,9 @@ struct mt_regservice_options {
     struct mt_fabric_pd *pd; /* of a context that was opened with threads */
     uint32_t access;         /* enum mt_fabric_access; 0: all of it */
     uint32_t local_ranks;    /* of this node, who share the budget; 0: 1 */
-    uint64_t max_bytes;      /* registered at once; 0: RLIMIT_MEMLOCK, at most
-                              * a quarter of the machine, over local_ranks */
+    uint64_t max_bytes;      /* registered at once, at most half of
+                              * RLIMIT_MEMLOCK; 0: that limit, at most a
+                              * quarter of the machine, over local_ranks */
     /* The file with the Go half; not asked for where that is linked in. */
     const char *library;
     void (*say)(void *user, const char *text); /* why it could not be opened */

@@ -62,7 +62,7 @@ static struct {
     bool refuses;
     pthread_t thread;
     uint64_t handles[MT_REGCACHE_REGIONS];
-    uint32_t slots, maintained;
+    uint32_t slots, maintained, swept;
 } core;
 
 uintptr_t mt_regservice_core_open(struct mt_regservice_calls *calls, char *text,
@@ -79,7 +79,7 @@ uintptr_t mt_regservice_core_open(struct mt_regservice_calls *calls, char *text,
     CHECK(calls->watched == &mt_memhook);
     core.calls = calls;
     core.thread = pthread_self();
-    core.slots = core.maintained = 0;
+    core.slots = core.maintained = core.swept = 0;
     return 1;
 }
 
@@ -119,6 +119,7 @@ void mt_regservice_core_step(uintptr_t c, struct mt_regcache_miss *misses,
         promote(&misses[i]);
     }
     __atomic_fetch_add(&core.maintained, maintain, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&core.swept, n == 0 && !maintain, __ATOMIC_RELAXED);
     *figures_p = (struct mt_regservice_figures){
         .regions = core.slots, .registrations = core.slots};
 }
@@ -194,7 +195,8 @@ static void test_get(void)
     const struct mt_regcache_region *r = get(table, memory + 100, 5000);
     CHECK(r->lkey == 11 && r->rkey == 22 && r->start == (uintptr_t)memory &&
           r->end == (uintptr_t)memory + 2 * PAGE);
-    generations[mt_memhook_bucket((uintptr_t)memory)]++;
+    __atomic_fetch_add(&generations[mt_memhook_bucket((uintptr_t)memory)], 1,
+                       __ATOMIC_RELEASE);
     CHECK(mt_regcache_region_get(table, memory + 100, 5000) == NULL);
     mt_regcache_region_put(r);
     struct mt_regservice_figures f = {0};
@@ -213,6 +215,46 @@ static void test_get(void)
     CHECK(__atomic_load_n(&core.maintained, __ATOMIC_RELAXED) >= 2);
     CHECK(mt_regservice_close(s) == MT_OK);
     CHECK(__atomic_load_n(&registered, __ATOMIC_RELAXED) == 0);
+}
+
+static uint32_t counted(const uint32_t *count)
+{
+    return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
+/* Between two maintenances, while memory is lost all the time, or not. */
+static uint32_t sweeps(bool lost)
+{
+    uint32_t maintained = counted(&core.maintained);
+    while (counted(&core.maintained) == maintained) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    uint32_t swept = counted(&core.swept);
+    maintained = counted(&core.maintained);
+    while (counted(&core.maintained) == maintained) {
+        if (lost) {
+            __atomic_fetch_add(&generations[7], 1, __ATOMIC_RELEASE);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return counted(&core.swept) - swept;
+}
+
+/* Where there are regions, memory that is lost is seen soon; while none is
+ * lost, nothing is done about it. */
+static void test_swept(void)
+{
+    struct mt_regservice *s = open_one();
+    CHECK(sweeps(true) == 0);
+    mt_regcache_region_put(get(mt_regservice_table(s), memory, PAGE));
+    bool often = false;
+    for (int i = 0; i < 600 && !often; i++) { /* in a crowd some are slow */
+        often = sweeps(true) >= 8;
+    }
+    CHECK(often);
+    sweeps(false); /* what was lost last */
+    CHECK(sweeps(false) == 0);
+    CHECK(mt_regservice_close(s) == MT_OK);
 }
 
 static void test_refused(void)
@@ -286,6 +328,7 @@ int main(void)
 {
     mt_memhook.generations = generations;
     test_get();
+    test_swept();
     test_refused();
     test_held();
     registered = 0; /* test_held left one */

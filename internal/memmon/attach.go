@@ -111,6 +111,25 @@ func (p *program) detach() {
 	}()
 }
 
+// holds is how many descriptors wait in a hold, at most.
+func holds() int { return 2*len(calls) + 1 }
+
+// watchable is how many processes can be watched at once. What waits in sockets
+// counts against the user's limit of open files, but for who has one of two
+// capabilities (unix(7), ETOOMANYREFS).
+func watchable() (int, unix.Rlimit, error) {
+	var limit unix.Rlimit
+	var caps [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_NOFILE, &limit), unix.Capget(&header, &caps[0])); err != nil {
+		return 0, limit, fmt.Errorf("memory monitor: limits of this process: %w", err)
+	}
+	if caps[0].Effective&(1<<unix.CAP_SYS_RESOURCE|1<<unix.CAP_SYS_ADMIN) != 0 {
+		return mostProcesses, limit, nil
+	}
+	return int(max(1, min(limit.Cur/uint64(holds()), mostProcesses))), limit, nil
+}
+
 // hold returns one descriptor that keeps the program attached until its last
 // copy is closed: a socket in which the descriptors of all tracepoints wait to
 // be received. A process that receives and closes them harms itself only, since

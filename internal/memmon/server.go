@@ -24,7 +24,7 @@ type Options struct {
 	// means everybody.
 	Users []uint32
 
-	Processes int           // watched at once, 1 to 65536, default 4096
+	Processes int           // watched at once, 1 to 65536, default 4096, fewer if no more can be
 	PerUser   int           // of those, of one user, default all
 	Timeout   time.Duration // for a request to arrive, default 2 s
 	Log       *slog.Logger  // default slog.Default()
@@ -34,6 +34,11 @@ type Options struct {
 // connects and says nothing must not use up descriptors.
 const connections = 64
 
+const (
+	defaultProcesses = 4096
+	mostProcesses    = 65536
+)
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Socket == "" {
 		o.Socket = DefaultSocket
@@ -41,8 +46,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Mode == 0 {
 		o.Mode = 0o666
 	}
-	if o.Processes == 0 {
-		o.Processes = 4096
+	asked := o.Processes != 0
+	if !asked {
+		o.Processes = defaultProcesses
 	}
 	if o.PerUser == 0 {
 		o.PerUser = o.Processes
@@ -53,8 +59,18 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	if o.Processes < 1 || o.Processes > 65536 || o.PerUser < 1 {
-		return o, fmt.Errorf("memory monitor: %d processes, %d of a user: from 1 to 65536 can be watched", o.Processes, o.PerUser)
+	if o.Processes < 1 || o.Processes > mostProcesses || o.PerUser < 1 {
+		return o, fmt.Errorf("memory monitor: %d processes, %d of a user: from 1 to %d can be watched", o.Processes, o.PerUser, mostProcesses)
+	}
+	most, limit, err := watchable()
+	if err != nil {
+		return o, err
+	}
+	if o.Processes > most {
+		if asked { // else nobody expects so many
+			o.Log.Warn(fmt.Sprintf("memory monitor: only %d processes can be watched at once, not %d: each takes %d of the limit of open files, which is %d (LimitNOFILE of a service, ulimit -n)", most, o.Processes, holds(), limit.Cur))
+		}
+		o.Processes = most
 	}
 	return o, nil
 }

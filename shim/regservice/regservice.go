@@ -92,8 +92,7 @@ func (f front) Revoke(r *regcache.Region) { f.serve(C.MT_REGCACHE_REVOKE, uint32
 func (f front) Drained(r *regcache.Region) bool {
 	return f.serve(C.MT_REGCACHE_DRAIN, uint32(r.Slot()), nil, 0)
 }
-func (f front) Forget(addr uint64) { f.serve(C.MT_REGCACHE_FORGET, 0, nil, addr) }
-func (f front) ForgetAll()         { f.serve(C.MT_REGCACHE_FORGET_ALL, 0, nil, 0) }
+func (f front) ForgetAll() { f.serve(C.MT_REGCACHE_FORGET_ALL, 0, nil, 0) }
 
 // watched reads the pointer to the generations, which whoever watches memory
 // sets and takes away again.
@@ -112,6 +111,8 @@ func mt_regservice_core_open(calls *C.struct_mt_regservice_calls, text *C.char, 
 	var err error
 	if limit == 0 {
 		limit, err = regcache.DefaultBytes(int(calls.local_ranks))
+	} else {
+		limit, err = regcache.Bounded(limit)
 	}
 	if err == nil {
 		s.core, err = regcache.NewCore(regcache.Options{
@@ -133,8 +134,11 @@ func mt_regservice_core_step(core C.uintptr_t, misses *C.struct_mt_regcache_miss
 	for _, m := range unsafe.Slice(misses, int(n)) {
 		_ = s.core.Promote(uint64(m.address), uint64(m.bytes), uint64(m.generation)) // refusals are counted
 	}
-	if maintain {
+	switch {
+	case bool(maintain):
 		s.core.Maintain()
+	case n == 0:
+		s.core.Sweep()
 	}
 	s.count(figures)
 }
