@@ -3,23 +3,30 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MT_ACT_DEVICES = 64 };
-
-static uint32_t list(struct mt_fabric_device *devices)
+/* Without memory there are none. */
+static uint32_t list(struct mt_fabric_device **devices_p)
 {
     uint32_t count = 0;
-    if (mt_fabric_devices(devices, MT_ACT_DEVICES, &count) != MT_OK) {
-        return 0;
+    *devices_p = NULL;
+    return mt_fabric_devices_all(devices_p, &count) == MT_OK ? count : 0;
+}
+
+static bool up(const struct mt_fabric_device *device)
+{
+    bool any = false;
+    for (uint32_t p = 0; p < device->port_count; p++) {
+        any = any || device->ports[p].up;
     }
-    return count < MT_ACT_DEVICES ? count : MT_ACT_DEVICES;
+    return any;
 }
 
 enum mt_act_reach mt_act_reach(mt_act_devices names_p)
 {
-    static struct mt_fabric_device devices[MT_ACT_DEVICES];
-    uint32_t count = list(devices);
+    struct mt_fabric_device *devices;
+    uint32_t count = list(&devices);
     enum mt_act_reach best = MT_ACT_NOWHERE;
     memset(names_p, 0, sizeof(mt_act_devices));
     for (uint32_t i = 0; i < count; i++) {
@@ -30,29 +37,29 @@ enum mt_act_reach mt_act_reach(mt_act_devices names_p)
                     strcmp(d->name, "iwarp:lo") != 0
                 ? MT_ACT_IWARP
                 : MT_ACT_NOWHERE; /* the loopback ends at this machine */
-        if (d->port_count > 0 && d->ports[0].up && names_p[reach][0] == '\0') {
+        if (up(d) && names_p[reach][0] == '\0') {
             best = reach > best ? reach : best;
             memcpy(names_p[reach], d->name, MT_FABRIC_NAME_BYTES);
         }
     }
+    free(devices);
     return best;
 }
 
 static bool fits(const char *pattern, const struct mt_fabric_device *device)
 {
-    bool up = false, named = fnmatch(pattern, device->name, 0) == 0;
+    bool named = fnmatch(pattern, device->name, 0) == 0;
     for (uint32_t p = 0; p < device->port_count; p++) {
-        up = up || device->ports[p].up;
         named = named || fnmatch(pattern, device->ports[p].name, 0) == 0;
     }
-    return up && named;
+    return named && up(device);
 }
 
 void mt_act_device_named(const char *names, size_t bytes,
                          char device_p[MT_FABRIC_NAME_BYTES])
 {
-    static struct mt_fabric_device devices[MT_ACT_DEVICES];
-    uint32_t count = list(devices);
+    struct mt_fabric_device *devices;
+    uint32_t count = list(&devices);
     const char *end = names + bytes;
     device_p[0] = '\0';
     while (names < end) {
@@ -60,15 +67,18 @@ void mt_act_device_named(const char *names, size_t bytes,
         const char *plus = memchr(names, '+', (size_t)(end - names));
         const char *stop = plus != NULL ? plus : end;
         snprintf(pattern, sizeof(pattern), "%.*s", (int)(stop - names), names);
-        for (uint32_t i = 0; i < count; i++) {
-            if (fits(pattern, &devices[i])) {
-                memcpy(device_p, devices[i].name, MT_FABRIC_NAME_BYTES);
-                return;
-            }
+        uint32_t i = 0;
+        while (i < count && !fits(pattern, &devices[i])) {
+            i++;
+        }
+        if (i < count) {
+            memcpy(device_p, devices[i].name, MT_FABRIC_NAME_BYTES);
+            break;
         }
         if (device_p[0] == '\0') {
             memcpy(device_p, pattern, sizeof(pattern));
         }
         names = stop + 1;
     }
+    free(devices);
 }

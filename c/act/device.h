@@ -13,7 +13,7 @@ enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
 /* Names of devices, the first of each kind; "": there is none. */
 typedef char mt_act_devices[MT_ACT_VERBS + 1][MT_FABRIC_NAME_BYTES];
 
-/* The best kind that this node has between machines, of devices whose first port
+/* The best kind that this node has between machines, of devices with a port that
  * is up. */
 enum mt_act_reach mt_act_reach(mt_act_devices names_p);
 

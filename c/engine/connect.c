@@ -20,6 +20,7 @@
 
 enum {
     MT_PACKET_BYTES = 4096,
+    MT_PACKET_LEAST = 1024, /* of the ranks whose network has the smallest MTU */
     MT_PACKETS = 128, /* kept or on their way, to all peers */
     MT_RECEIVES = 256,
     MT_DATAGRAM_WINDOW = 64 << 10, /* bytes; half of what Linux gives a socket for
@@ -281,9 +282,12 @@ static uint32_t mt_connect_packet_bytes(const struct mt_engine *engine)
 
 uint32_t mt_connect_sends(const struct mt_engine *engine)
 {
-    /* two of the longest messages, and headers */
-    uint32_t packets =
-        2 * (engine->message_bytes / (mt_connect_packet_bytes(engine) / 2) + 16);
+    /* How short the packets of all are is known later: two of the longest messages
+     * fit, and acknowledgements, where another rank has the least. */
+    uint32_t own = mt_connect_packet_bytes(engine);
+    uint32_t room = (own < MT_PACKET_LEAST ? own : MT_PACKET_LEAST) -
+                    MT_DATAGRAMS_HEAD;
+    uint32_t packets = 2 * (engine->message_bytes / room + 16);
     return packets > MT_PACKETS ? packets : MT_PACKETS;
 }
 
@@ -296,12 +300,10 @@ enum mt_status mt_connect_open(struct mt_engine *engine,
                                const struct mt_fabric_qp_options *rc)
 {
     const struct mt_rail *rail = &engine->rails.rails[0];
-    struct mt_fabric_qp_options connection = *rc;
-    connection.timeout_ms = MT_OPEN_MS;
     struct mt_demand_options on_demand = {.rank = engine->process,
                                           .size = engine->processes,
                                           .pd = engine->pd,
-                                          .rc = connection,
+                                          .rc = *rc,
                                           .prepare = mt_connect_prepare,
                                           .carry = mt_connect_carry,
                                           .user = engine,

@@ -11,7 +11,7 @@
 #include "../include/base.h"
 #include "../include/status.h"
 
-enum { MT_WIRE_VERSION = 5 };
+enum { MT_WIRE_VERSION = 6 };
 
 enum mt_wire_kind {
     MT_WIRE_EAGER = 1, /* a message with its payload */

@@ -5,14 +5,11 @@
  *
  * Cold. Threads: the counts are atomic; what a provider does at once for two
  * threads is its own matter. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fault/fault.h"
 #include "provider.h"
@@ -24,7 +21,6 @@ static const struct mt_fabric_provider *const mt_providers[] = {
 };
 
 enum { MT_PROVIDERS = sizeof(mt_providers) / sizeof(mt_providers[0]) };
-enum { MT_DEVICES = 64 };
 
 void mt_fabric_say(const struct mt_fabric_options *options, const char *format,
                    ...)
@@ -168,6 +164,26 @@ enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
     return MT_OK;
 }
 
+enum mt_status mt_fabric_devices_all(struct mt_fabric_device **devices_p,
+                                     uint32_t *count_p)
+{
+    struct mt_fabric_device *devices = NULL;
+    uint32_t count = 0, room;
+    mt_fabric_devices(NULL, 0, &count);
+    do {
+        free(devices);
+        room = count + 8; /* some may come meanwhile */
+        devices = calloc(room, sizeof(*devices));
+        if (devices == NULL) {
+            return MT_ENOMEM;
+        }
+        mt_fabric_devices(devices, room, &count);
+    } while (count > room);
+    *devices_p = devices;
+    *count_p = count;
+    return MT_OK;
+}
+
 const char *mt_fabric_missing(void)
 {
     const char *missing = NULL;
@@ -178,7 +194,7 @@ const char *mt_fabric_missing(void)
     return missing;
 }
 
-static const struct mt_fabric_provider *mt_provider_named(const char *name)
+const struct mt_fabric_provider *mt_fabric_provider_named(const char *name)
 {
     for (unsigned i = 0; i < MT_PROVIDERS; i++) {
         if (strcmp(mt_providers[i]->name, name) == 0) {
@@ -186,54 +202,6 @@ static const struct mt_fabric_provider *mt_provider_named(const char *name)
         }
     }
     return NULL;
-}
-
-/* False: it is no number, cannot be read, or has too long a name. */
-static bool mt_counter_read(const char *directory, const char *name,
-                            struct mt_fabric_counter *counter)
-{
-    char path[512], text[32] = "", *end;
-    size_t length = strlen(name);
-    if (length >= sizeof(counter->name)) {
-        return false;
-    }
-    memcpy(counter->name, name, length + 1);
-    snprintf(path, sizeof(path), "%s/%s", directory, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-    if (fd >= 0) {
-        close(fd);
-    }
-    counter->value = strtoull(text, &end, 10);
-    return bytes > 0 && end != text;
-}
-
-uint32_t mt_fabric_counters(const struct mt_fabric_device *device,
-                            uint32_t port, struct mt_fabric_counter *counters,
-                            uint32_t limit)
-{
-    const struct mt_fabric_provider *provider =
-        mt_provider_named(device->provider);
-    char directory[256];
-    uint32_t found = 0;
-    for (uint32_t n = 0; provider != NULL && provider->counters != NULL &&
-                         provider->counters(device, port, n, directory,
-                                            sizeof(directory));
-         n++) {
-        struct dirent **names = NULL;
-        int count = scandir(directory, &names, NULL, alphasort);
-        for (int i = 0; i < count; i++) {
-            /* of RDMA devices also how old the others may be */
-            if (found < limit && strcmp(names[i]->d_name, "lifespan") != 0 &&
-                mt_counter_read(directory, names[i]->d_name,
-                                &counters[found])) {
-                found++;
-            }
-            free(names[i]);
-        }
-        free(names);
-    }
-    return found;
 }
 
 /* Tells the names that would have worked, and what others are missing for. */
@@ -255,13 +223,35 @@ static void mt_say_devices(const struct mt_fabric_options *options,
                   missing != NULL ? missing : "");
 }
 
+static enum mt_status mt_device_find(const struct mt_fabric_options *options,
+                                     const char *name,
+                                     struct mt_fabric_device *device_p)
+{
+    struct mt_fabric_device *devices;
+    uint32_t count, found = 0;
+    enum mt_status status = mt_fabric_devices_all(&devices, &count);
+    if (status != MT_OK) {
+        return status;
+    }
+    while (found < count && strcmp(devices[found].name, name) != 0) {
+        found++;
+    }
+    if (found < count) {
+        *device_p = devices[found];
+    } else {
+        mt_say_devices(options, name, devices, count);
+        status = MT_ENODEVICE;
+    }
+    free(devices);
+    return status;
+}
+
 enum mt_status mt_fabric_open(const char *device,
                               const struct mt_fabric_options *options,
                               struct mt_fabric_context **context_p)
 {
     static const struct mt_fabric_options defaults = {.engine_cpu = -1};
-    struct mt_fabric_device devices[MT_DEVICES];
-    uint32_t count = 0, found = 0;
+    struct mt_fabric_device found;
     if (device == NULL || context_p == NULL) {
         return MT_EINVAL;
     }
@@ -270,33 +260,27 @@ enum mt_status mt_fabric_open(const char *device,
         return MT_ENOMEM;
     }
     options = options != NULL ? options : &defaults;
-    mt_fabric_devices(devices, MT_DEVICES, &count);
-    count = count < MT_DEVICES ? count : MT_DEVICES;
-    while (found < count && strcmp(devices[found].name, device) != 0) {
-        found++;
-    }
-    if (found == count) {
-        mt_say_devices(options, device, devices, count);
-        return MT_ENODEVICE;
+    enum mt_status status = mt_device_find(options, device, &found);
+    if (status != MT_OK) {
+        return status;
     }
     const struct mt_fabric_provider *provider =
-        mt_provider_named(devices[found].provider);
+        mt_fabric_provider_named(found.provider);
     struct mt_fabric_context *context = NULL;
-    enum mt_status status =
-        options->faults == NULL
-            ? provider->open(&devices[found], options, &context)
-            : mt_fault_open(&devices[found], options, &context);
+    status = options->faults == NULL
+                 ? provider->open(&found, options, &context)
+                 : mt_fault_open(&found, options, &context);
     if (status != MT_OK) {
         return status;
     }
     if (options->faults == NULL) {
         context->provider = provider;
     }
-    context->device = devices[found];
-    context->device.caps.offloads = devices[found].caps.offloads ||
+    context->device = found;
+    context->device.caps.offloads = found.caps.offloads ||
                                     options->engine == MT_FABRIC_ENGINE_THREAD;
     context->device.caps.shares_memory =
-        devices[found].caps.shares_memory && options->faults == NULL &&
+        found.caps.shares_memory && options->faults == NULL &&
         options->engine == MT_FABRIC_ENGINE_INLINE;
     context->options = *options;
     context->objects = 0;

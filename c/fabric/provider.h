@@ -117,6 +117,8 @@ struct mt_fabric_provider {
     void (*qp_destroy)(struct mt_fabric_qp *qp);
     enum mt_status (*qp_address)(const struct mt_fabric_qp *qp,
                                  struct mt_fabric_address *address_p);
+    /* MT_ENOMEM, MT_EAGAIN: it is as it was, with its receives, and may be tried
+     * again. */
     enum mt_status (*qp_connect)(struct mt_fabric_qp *qp,
                                  const struct mt_fabric_address *remote);
     enum mt_status (*qp_fail)(struct mt_fabric_qp *qp);
@@ -135,6 +137,9 @@ struct mt_fabric_provider {
 extern const struct mt_fabric_provider mt_fabric_shm;
 extern const struct mt_fabric_provider mt_fabric_iwarp;
 extern const struct mt_fabric_provider mt_fabric_verbs;
+
+/* NULL: there is none. */
+const struct mt_fabric_provider *mt_fabric_provider_named(const char *name);
 
 static inline void mt_fabric_throw_away(struct mt_fabric_context *context)
 {

@@ -141,6 +141,9 @@ struct mt_fabric_options {
  * memory) has none, which is no error. */
 enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
                                  uint32_t limit, uint32_t *count_p);
+/* All of them, in memory that the caller frees. MT_ENOMEM. */
+enum mt_status mt_fabric_devices_all(struct mt_fabric_device **devices_p,
+                                     uint32_t *count_p);
 
 /* What devices are not listed for want of (libibverbs is too old, say), NULL:
  * nothing. */
@@ -239,7 +242,7 @@ enum mt_status mt_fabric_mr_register(struct mt_fabric_pd *pd, void *address,
 enum mt_status mt_fabric_mr_implicit(struct mt_fabric_pd *pd,
                                      struct mt_fabric_mr **mr_p);
 /* New memory, zeroed, page-aligned, that the provider reaches best: over shm the
- * peers map it. For rings and flags. */
+ * peers map it. For rings and flags. A child of fork may not have it. */
 enum mt_status mt_fabric_mr_allocate(struct mt_fabric_pd *pd, size_t bytes,
                                      uint32_t access,
                                      struct mt_fabric_mr **mr_p);

@@ -3,18 +3,22 @@
 #include "../act/device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 
-static struct mt_fabric_device there[8];
+enum { INTERFACES = 100 };
+
+static struct mt_fabric_device there[INTERFACES + 8];
 static uint32_t there_count;
 
-enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
-                                 uint32_t limit, uint32_t *count_p)
+enum mt_status mt_fabric_devices_all(struct mt_fabric_device **devices_p,
+                                     uint32_t *count_p)
 {
-    CHECK(limit >= there_count);
-    memcpy(devices, there, there_count * sizeof(*there));
+    *devices_p = malloc(sizeof(there));
+    CHECK(*devices_p != NULL);
+    memcpy(*devices_p, there, sizeof(there));
     *count_p = there_count;
     return MT_OK;
 }
@@ -58,11 +62,15 @@ int main(void)
     add("iwarp", "iwarp:eth1", "u");
     CHECK(mt_act_reach(names) == MT_ACT_IWARP);
     CHECK(strcmp(names[MT_ACT_IWARP], "iwarp:eth1") == 0);
-    add("verbs", "mlx5_0", "du");
-    CHECK(mt_act_reach(names) == MT_ACT_IWARP); /* its first port is down */
+    add("verbs", "mlx4_0", "dd");
+    add("verbs", "mlx4_1", "");
+    CHECK(mt_act_reach(names) == MT_ACT_IWARP);
+    add("verbs", "mlx5_0", "du"); /* any port will do */
+    CHECK(mt_act_reach(names) == MT_ACT_VERBS);
+    CHECK(strcmp(names[MT_ACT_VERBS], "mlx5_0") == 0);
     add("verbs", "mlx5_1", "u");
     CHECK(mt_act_reach(names) == MT_ACT_VERBS);
-    CHECK(strcmp(names[MT_ACT_VERBS], "mlx5_1") == 0);
+    CHECK(strcmp(names[MT_ACT_VERBS], "mlx5_0") == 0);
 
     named("shm", "shm");
     named("iwarp:eth0", "iwarp:eth0"); /* down: whoever opens it says so */
@@ -75,5 +83,18 @@ int main(void)
     named("a+", "a");
     named("+shm", "shm");
     named("", "");
-    return 0;
+
+    /* a host of containers: many interfaces, and more behind them */
+    there_count = 0;
+    for (int i = 0; i < INTERFACES; i++) {
+        char interface[32];
+        snprintf(interface, sizeof(interface), "iwarp:veth%d", i);
+        add("iwarp", interface, "d");
+    }
+    add("iwarp", "iwarp:eth0", "u");
+    add("shm", "shm", "u");
+    CHECK(mt_act_reach(names) == MT_ACT_IWARP);
+    CHECK(strcmp(names[MT_ACT_IWARP], "iwarp:eth0") == 0);
+    named("mlx5_*+shm", "shm");
+    return check_failures != 0;
 }

@@ -104,6 +104,7 @@ struct header {
     uint8_t kind, flags;
     uint16_t zero;
     uint32_t from, sequence, acknowledged;
+    uint64_t key;
 };
 
 enum { DATA = 1, ACK = 2, FIRST = 1, LAST = 2, ASKS = 4, GAP = 8 };
@@ -112,7 +113,7 @@ static bool may_be_ours(const struct toy_datagram *t)
 {
     struct header h;
     memcpy(&h, t->data, sizeof(h));
-    if (t->bytes < sizeof(h) || h.zero != 0 ||
+    if (t->bytes < sizeof(h) || h.zero != 0 || h.key != datagrams[US].key ||
         (h.from != FRIEND && h.from != FOE)) {
         return false;
     }
@@ -121,8 +122,8 @@ static bool may_be_ours(const struct toy_datagram *t)
                                 h.sequence == 0 && t->bytes == sizeof(h);
 }
 
-/* Its numbers are distances from those that are right, and it does not speak for
- * the friend, whose packets nothing would tell from these. */
+/* Its numbers and its key are distances from those that are right, and it does not
+ * speak for the friend, whose packets nothing would tell from these. */
 static void aim(struct toy_datagram *t)
 {
     const struct mt_datagrams_peer *p = &datagrams[US].peers[FOE];
@@ -130,6 +131,7 @@ static void aim(struct toy_datagram *t)
     memcpy(&h, t->data, sizeof(h));
     h.sequence += h.kind == DATA ? p->arrived + 1 : 0;
     h.acknowledged += p->acknowledged;
+    h.key += datagrams[US].key;
     memcpy(t->data, &h, sizeof(h));
     if (may_be_ours(t)) {
         h.from = FOE;
@@ -294,6 +296,7 @@ static void feed_packets(uint8_t flags, const uint8_t *data, size_t size)
 struct hello {
     struct mt_fabric_address address;
     uint32_t packet_bytes;
+    uint64_t key;
 };
 
 struct changes {

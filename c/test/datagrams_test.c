@@ -196,6 +196,22 @@ static void garbage(void)
     arrives(&t);
 }
 
+/* A packet on its way, but for another receiver that had this queue pair's number. */
+static void stranger(void)
+{
+    if (toy_flying > 0) {
+        struct toy_datagram t = toy_flight[toy_random(toy_flying)];
+        uint64_t before = datagrams[t.to].counts.malformed;
+        t.data[KEY + toy_random(8)] ^= (char)(1 << toy_random(8));
+        for (uint32_t i = HEAD; i < t.bytes; i++) {
+            t.data[i] = (char)~t.data[i];
+        }
+        bool taken = toy_qps[t.to].first != toy_qps[t.to].last;
+        arrives(&t);
+        CHECK_EQ(datagrams[t.to].counts.malformed, before + taken);
+    }
+}
+
 static void random_one(unsigned long long seed)
 {
     struct mt_datagrams_options o = usual;
@@ -240,7 +256,7 @@ static void random_one(unsigned long long seed)
             }
             break;
         case 5:
-            garbage();
+            toy_random(2) == 0 ? garbage() : stranger();
             break;
         case 6:
             toy_stops[p] = toy_random(50) == 0;
@@ -261,6 +277,49 @@ static void random_one(unsigned long long seed)
     end();
 }
 
+/* ---- a peer that no path leads to ---- */
+
+/* It is lost to who has something to send there, a message or an acknowledgement, and
+ * nobody else is. */
+static void barred(void)
+{
+    enum { US, FRIEND, BARRED };
+    struct mt_datagrams_options o = usual;
+    void *place;
+    o.came = came;
+    toy_full = 0;
+    for (int acknowledges = 0; acknowledges < 2; acknowledges++) {
+        begin(&o);
+        toy_sayings = 0;
+        CHECK(send_one(US, FRIEND, ROOM));
+        if (acknowledges == 0) {
+            toy_barred[BARRED] = true;
+            CHECK_EQ(mt_datagrams_reserve(&datagrams[US], BARRED, &place),
+                     MT_OK);
+            CHECK_EQ(mt_datagrams_commit(&datagrams[US], BARRED, 1, 0),
+                     MT_EPEER);
+        } else {
+            CHECK(send_one(BARRED, US, 1));
+            move(BARRED, US, false);
+            toy_barred[BARRED] = true;
+            toy_now += 1000000;
+        }
+        CHECK_EQ(mt_datagrams_serve(&datagrams[US], BARRED), MT_EPEER);
+        CHECK_EQ(mt_datagrams_reserve(&datagrams[US], BARRED, &place),
+                 MT_EPEER);
+        CHECK_EQ(mt_datagrams_due(&datagrams[US], BARRED), 0);
+        CHECK_EQ(toy_sayings, 1);
+        mt_datagrams_end(&datagrams[US], BARRED);
+        mt_datagrams_end(&datagrams[BARRED], US);
+        CHECK(send_one(US, FRIEND, 1));
+        CHECK(send_one(FRIEND, US, MESSAGE));
+        settle();
+        CHECK_EQ(twins[US][FRIEND].came, 2);
+        CHECK_EQ(twins[FRIEND][US].came, 1);
+        end();
+    }
+}
+
 int main(int argc, char **argv)
 {
     int failures = story_main("c/test/testdata/datagrams", command, story_end,
@@ -269,6 +328,7 @@ int main(int argc, char **argv)
     for (unsigned long long i = 1; i <= (seeds > 0 ? seeds : 100); i++) {
         random_one(i);
     }
+    barred();
     toy_must(came_count > 0, "nothing came");
     return failures != 0 || check_failures != 0;
 }

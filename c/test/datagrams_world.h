@@ -25,7 +25,8 @@
 enum {
     RANKS = 3,
     ROOM = 1000, /* payload of a packet */
-    HEAD = 16,
+    HEAD = MT_DATAGRAMS_HEAD,
+    KEY = HEAD - 8, /* where it lies in a packet */
     PACKET = HEAD + ROOM,
     MESSAGE = 5000,
     FLIGHT = 4096,
@@ -61,6 +62,8 @@ static struct toy_datagram toy_flight[FLIGHT];
 static uint32_t toy_flying, toy_opening;
 static uint64_t toy_now = 1000000000;
 static bool toy_deaf[RANKS]; /* whatever is sent there is lost */
+static bool toy_barred[RANKS]; /* nothing can be posted that goes there */
+static uint32_t toy_sayings;
 static bool toy_stops[RANKS]; /* its device stops at the next packet of data, until
                                * something is posted behind that */
 static unsigned long long toy_seed, toy_state;
@@ -111,6 +114,9 @@ static enum mt_status toy_post_send(struct mt_fabric_qp *qp,
     uint32_t from = (uint32_t)(qp - toy_qps), bytes = work->pieces[0].bytes;
     if (toy_full > 0 && toy_random(toy_full) == 0) {
         return MT_EAGAIN;
+    }
+    if (toy_barred[work->ah->to]) {
+        return MT_EINVAL;
     }
     toy_must(bytes <= PACKET && qp->posted_count + 1 < RECEIVES,
              "a send too much");
@@ -223,6 +229,7 @@ void mt_path_say(void (*tell)(void *user, const char *text), void *user,
                  const char *format, ...)
 {
     (void)tell, (void)user, (void)format;
+    toy_sayings++;
 }
 
 /* ---- messages, and the twin ---- */
@@ -392,8 +399,13 @@ static void begin(const struct mt_datagrams_options *options)
     memset(toy_deaf, 0, sizeof(toy_deaf));
     memset(toy_stops, 0, sizeof(toy_stops));
     toy_flying = 0;
+    memset(toy_barred, 0, sizeof(toy_barred));
     for (uint32_t p = 0; p < RANKS; p++) {
         CHECK_EQ(open_rank(p, options, exchange, NULL), MT_OK);
+    }
+    /* in the exchange each heard only itself */
+    for (uint32_t i = 0; i < RANKS * RANKS; i++) {
+        datagrams[i / RANKS].peers[i % RANKS].key = datagrams[i % RANKS].key;
     }
 }
 

@@ -222,8 +222,9 @@ static void address_verbs(const uint8_t *data, size_t size)
         CHECK(path <= MT_VERBS_PATHS);
         if (path < MT_VERBS_PATHS) {
             struct ibv_ah_attr attributes;
-            mt_verbs_path_fill(&port, 1, path, &read.gid[path], read.lid,
-                               &attributes);
+            const struct mt_verbs_end end = {&read.gid[path], read.lid,
+                                             read.route != 0};
+            mt_verbs_path_fill(&port, 1, path, &end, &attributes);
         }
     }
 }
@@ -525,7 +526,8 @@ static size_t draw_address(enum target target, uint8_t *at)
                                  .mtu = (uint8_t)draw(7),
                                  .paths = (uint8_t)draw(256),
                                  .number = draw(1 << 25),
-                                 .packet = draw(1 << 25)};
+                                 .packet = draw(1 << 25),
+                                 .route = (uint16_t)draw(2)};
     memcpy(at, &a, sizeof(a));
     return sizeof(a);
 }

@@ -1,4 +1,4 @@
-/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/?*.c c/fabric/verbs/device.c c/fabric/verbs/verbs.c c/fabric/verbs/qp.c c/fabric/verbs/work.c c/fabric/verbs/source.c c/fabric/verbs/ports.c */
+/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/?*.c c/fabric/paths/paths.c c/fabric/paths/rails.c c/fabric/verbs/device.c c/fabric/verbs/verbs.c c/fabric/verbs/qp.c c/fabric/verbs/work.c c/fabric/verbs/source.c c/fabric/verbs/ports.c */
 /* verbs_device_test.c: the provider of verbs over a device that is made up here in
  * place of libibverbs: what Soft-RoCE never tells (a device or a queue that
  * fails), each error a completion can have, and several threads at once. */
@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
+#include "../fabric/paths/rails.h"
 #include "verbs_made.h"
 
 /* ---- one side ---- */
@@ -270,6 +273,109 @@ static void path_mtu(void)
     side_close(&s);
 }
 
+/* An address leads out of each port that it can; it must out of the one that
+ * datagrams leave by. */
+static void handles(void)
+{
+    struct mt_fabric_address address;
+    struct mt_fabric_ah *ah;
+    made_ports = 2;
+    struct side s = side_open(false);
+    struct mt_fabric_qp *ud = connected(&s, MT_FABRIC_UD); /* of port 1 */
+    assert(mt_fabric_qp_address(ud, &address) == MT_OK);
+    assert(mt_fabric_ah_create(s.pd, &address, &ah) == MT_OK);
+    assert(((struct mt_verbs_ah *)ah)->handles[1] != NULL &&
+           ((struct mt_verbs_ah *)ah)->handles[2] != NULL);
+    assert(mt_fabric_ah_destroy(ah) == MT_OK);
+    sayings = 0;
+    made_handle_errors[2] = EINVAL;
+    assert(mt_fabric_ah_create(s.pd, &address, &ah) == MT_OK);
+    assert(mt_fabric_ah_destroy(ah) == MT_OK && sayings == 0);
+    made_handle_errors[1] = EINVAL;
+    made_handle_errors[2] = 0;
+    assert(mt_fabric_ah_create(s.pd, &address, &ah) == MT_EINVAL);
+    assert(sayings == 1 && strstr(said, strerror(EINVAL)) != NULL);
+    made_handle_errors[1] = 0;
+    address.data[offsetof(struct mt_verbs_address, paths)] =
+        1 << MT_VERBS_ROCE1;
+    assert(mt_fabric_ah_create(s.pd, &address, &ah) == MT_EINVAL);
+    assert(sayings == 2 && strstr(said, "in common") != NULL);
+    assert(mt_fabric_qp_destroy(ud) == MT_OK);
+    side_close(&s);
+    made_ports = 1;
+}
+
+/* ---- connections ---- */
+
+/* A port that wants route headers gets them, and tells its peers so. */
+static void route_headers(void)
+{
+    struct mt_fabric_address address;
+    struct side s = side_open(false);
+    assert(made_global == 0);
+    assert(made_timeout == 18); /* seven of 1.07 s: the provider's default */
+    side_close(&s);
+    made_route = true;
+    s = side_open(false);
+    assert(made_global == 1);
+    assert(mt_fabric_qp_address(s.qp, &address) == MT_OK);
+    side_close(&s);
+    made_route = false;
+    s = side_open(false);
+    assert(made_global == 0);
+    assert(mt_fabric_qp_reset(s.qp) == MT_OK);
+    assert(mt_fabric_qp_connect(s.qp, &address) == MT_OK && made_global == 1);
+    side_close(&s);
+}
+
+/* ---- lists of devices ---- */
+
+/* However many come before it, a device is there. */
+static void many_devices(void)
+{
+    const struct mt_fabric_options options = {.engine_cpu = -1, .say = say};
+    const struct mt_rails_options by_name = {
+        .patterns = "shm*", .cq_depth = 1, .fabric = options};
+    struct mt_fabric_context *context;
+    struct mt_fabric_device *devices;
+    struct mt_rails rails;
+    uint32_t count;
+    made_others = 1000;
+    assert(mt_fabric_devices_all(&devices, &count) == MT_OK && count == 1002);
+    assert(strcmp(devices[0].name, "made0") == 0 &&
+           strcmp(devices[1000].name, "iwarp999") == 0 &&
+           strcmp(devices[1001].name, "shm0") == 0);
+    free(devices);
+    /* it is found, and may not be opened */
+    assert(mt_fabric_open("shm0", &options, &context) == MT_EPERM);
+    assert(mt_rails_open(&by_name, &rails) == MT_EPERM);
+    made_others = 0;
+}
+
+/* ---- children ---- */
+
+/* Memory that the device knows is not in a child, which could have its pages for
+ * itself. */
+static void children(void)
+{
+    struct side s = side_open(false);
+    struct mt_fabric_mr *mr;
+    int status;
+    assert(mt_fabric_mr_allocate(s.pd, 10000, MT_FABRIC_LOCAL_WRITE, &mr) ==
+           MT_OK);
+    memset(mr->address, 1, mr->bytes);
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned char there;
+        bool gone = mincore(mr->address, 1, &there) != 0 && errno == ENOMEM;
+        _exit(gone && mt_fabric_mr_destroy(mr) == MT_ESTATE ? 0 : 1);
+    }
+    assert(waitpid(child, &status, 0) == child && status == 0);
+    assert(*(char *)mr->address == 1);
+    assert(mt_fabric_mr_destroy(mr) == MT_OK);
+    side_close(&s);
+}
+
 /* ---- threads ---- */
 
 enum { THREADS = 3, WORDS = 2000 };
@@ -341,6 +447,10 @@ int main(void)
     events();
     errors();
     path_mtu();
+    handles();
+    route_headers();
+    many_devices();
+    children();
     threads();
     puts("No Errors");
     return 0;

@@ -2,13 +2,17 @@
  *
  * It carries out a send while it is posted, with the status of made_status. It has
  * no lock of its own for queues, so that the thread sanitizer sees whether the
- * provider keeps two threads apart; its events come by a pipe, as the kernel's do. */
+ * provider keeps two threads apart; its events come by a pipe, as the kernel's do.
+ * There are no other devices but made_others, of another provider, and one behind
+ * them, of a third, which nobody may open. */
 #ifndef MPITRACE_TEST_VERBS_MADE_H
 #define MPITRACE_TEST_VERBS_MADE_H
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../fabric/verbs/verbs.h"
@@ -17,7 +21,7 @@
 #error "infiniband/verbs.h is missing: apt-get install libibverbs-dev"
 #endif
 
-enum { DEPTH = 60, COMPLETIONS = 1024 };
+enum { DEPTH = 60, COMPLETIONS = 1024, PORTS = 2 };
 
 struct made_cq {
     struct ibv_cq cq;
@@ -31,9 +35,15 @@ static struct ibv_device made_device = {.transport_type = IBV_TRANSPORT_IB,
 static struct verbs_context made_context;
 static int made_events[2]; /* a pipe of struct ibv_async_event */
 static unsigned made_acknowledged;
-static bool made_up = true;              /* the port */
+static bool made_up = true;              /* the ports */
+static uint8_t made_ports = 1;
+static bool made_route; /* they want route headers */
 static enum ibv_wc_status made_status;   /* of the next completions */
 static int made_error;                   /* of posting */
+static int made_receive_error, made_send_error; /* of connecting, by its step */
+static int made_handle_errors[PORTS + 1];       /* of address handles, by port */
+static uint32_t made_timeout, made_global;      /* of the last connection */
+static uint32_t made_others;
 static uint32_t made_numbers;
 
 static struct ibv_device **get_device_list(int *count)
@@ -103,7 +113,7 @@ static int query_port(struct ibv_context *context, uint8_t port,
 {
     (void)context;
     (void)bytes;
-    if (port != 1) {
+    if (port < 1 || port > made_ports) {
         return EINVAL;
     }
     attributes->state = made_up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -112,6 +122,7 @@ static int query_port(struct ibv_context *context, uint8_t port,
     attributes->max_msg_sz = 1 << 30;
     attributes->gid_tbl_len = 1;
     attributes->lid = 7;
+    attributes->flags = made_route ? IBV_QPF_GRH_REQUIRED : 0;
     return 0;
 }
 
@@ -138,11 +149,11 @@ static int query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
     (void)context;
     *a = (struct ibv_device_attr){.max_qp = 1 << 16,
-                                  .max_qp_wr = 1 << 12,
+                                  .max_qp_wr = 1 << 13,
                                   .max_sge = 8,
                                   .max_qp_rd_atom = 8,
                                   .max_qp_init_rd_atom = 8,
-                                  .phys_port_cnt = 1};
+                                  .phys_port_cnt = made_ports};
     return 0;
 }
 
@@ -225,6 +236,19 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd,
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask)
 {
     (void)mask;
+    bool connects = qp->qp_type == IBV_QPT_RC;
+    if (connects && attributes->qp_state == IBV_QPS_RTR) {
+        __atomic_store_n(&made_global, attributes->ah_attr.is_global,
+                         __ATOMIC_RELAXED);
+        if (made_receive_error != 0) {
+            return made_receive_error;
+        }
+    } else if (connects && attributes->qp_state == IBV_QPS_RTS) {
+        __atomic_store_n(&made_timeout, attributes->timeout, __ATOMIC_RELAXED);
+        if (made_send_error != 0) {
+            return made_send_error;
+        }
+    }
     qp->state = attributes->qp_state;
     return 0;
 }
@@ -246,9 +270,12 @@ static int destroy_qp(struct ibv_qp *qp)
 
 static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attributes)
 {
-    struct ibv_ah *ah = calloc(1, sizeof(*ah));
-    (void)attributes;
-    ah->pd = pd;
+    struct ibv_ah *ah = NULL;
+    errno = made_handle_errors[attributes->port_num];
+    if (errno == 0) {
+        ah = calloc(1, sizeof(*ah));
+        ah->pd = pd;
+    }
     return ah;
 }
 
@@ -265,11 +292,14 @@ static ssize_t query_gid_table(struct ibv_context *context,
     (void)context;
     (void)flags;
     (void)bytes;
-    assert(limit >= 1);
-    entries[0] = (struct ibv_gid_entry){.port_num = 1,
-                                        .gid_type = IBV_GID_TYPE_IB,
-                                        .gid = {.raw = {0xfe, 0x80, [15] = 7}}};
-    return 1;
+    assert(limit >= made_ports);
+    for (uint8_t i = 0; i < made_ports; i++) {
+        entries[i] =
+            (struct ibv_gid_entry){.port_num = i + 1u,
+                                   .gid_type = IBV_GID_TYPE_IB,
+                                   .gid = {.raw = {0xfe, 0x80, [15] = 7}}};
+    }
+    return made_ports;
 }
 
 /* In place of library.c. Channels and shared queues are left out. */
@@ -291,16 +321,47 @@ const char *mt_verbs_missing(void)
     return NULL;
 }
 
-/* No other device is there. */
-static uint32_t no_devices(struct mt_fabric_device *devices, uint32_t limit)
+/* ---- other providers ---- */
+
+static void other_device(struct mt_fabric_device *device, const char *provider,
+                         uint32_t number)
 {
-    (void)devices;
-    (void)limit;
-    return 0;
+    *device = (struct mt_fabric_device){.port_count = 1,
+                                        .ports = {{.number = 1, .up = true}}};
+    snprintf(device->provider, sizeof(device->provider), "%s", provider);
+    snprintf(device->name, sizeof(device->name), "%s%u", provider, number);
+    memcpy(device->ports[0].name, device->name, sizeof(device->name));
 }
-const struct mt_fabric_provider mt_fabric_shm = {.name = "shm",
-                                                 .devices = no_devices};
+
+static uint32_t other_devices(struct mt_fabric_device *devices, uint32_t limit)
+{
+    for (uint32_t i = 0; i < made_others && i < limit; i++) {
+        other_device(&devices[i], "iwarp", i);
+    }
+    return made_others;
+}
+
+static uint32_t last_device(struct mt_fabric_device *devices, uint32_t limit)
+{
+    if (limit > 0) {
+        other_device(devices, "shm", 0);
+    }
+    return 1;
+}
+
+static enum mt_status last_open(const struct mt_fabric_device *device,
+                                const struct mt_fabric_options *options,
+                                struct mt_fabric_context **context_p)
+{
+    (void)device;
+    (void)options;
+    (void)context_p;
+    return MT_EPERM;
+}
+
 const struct mt_fabric_provider mt_fabric_iwarp = {.name = "iwarp",
-                                                   .devices = no_devices};
+                                                   .devices = other_devices};
+const struct mt_fabric_provider mt_fabric_shm = {
+    .name = "shm", .devices = last_device, .open = last_open};
 
 #endif

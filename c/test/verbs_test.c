@@ -38,16 +38,32 @@ static void route_headers_where_needed(void)
     struct mt_verbs_port port = {.index = {0, 3, 5, 1, 7}};
     union ibv_gid near = {.raw = {0xfe, 0x80, [15] = 1}}, far = {.raw = {1}};
     union ibv_gid none = {.raw = {0}};
+    struct mt_verbs_end end = {&near, 17, false};
     struct ibv_ah_attr a;
     port.gid[MT_VERBS_LID] = near;
-    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &near, 17, &a);
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
     assert(a.is_global == 0 && a.dlid == 17 && a.port_num == 2);
-    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &none, 17, &a);
-    assert(a.is_global == 0);
-    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &far, 17, &a);
+    /* either port may want one */
+    end.route = true;
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
+    assert(a.is_global == 1 && a.dlid == 17 && a.grh.sgid_index == 0);
+    assert(memcmp(&a.grh.dgid, &near, sizeof(near)) == 0);
+    end.route = false;
+    port.route = true;
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
     assert(a.is_global == 1 && a.dlid == 17);
+    end.gid = &none; /* where to is not known */
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
+    assert(a.is_global == 0);
+    port.route = false;
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
+    assert(a.is_global == 0);
+    end.gid = &far;
+    mt_verbs_path_fill(&port, 2, MT_VERBS_LID, &end, &a);
+    assert(a.is_global == 1 && a.dlid == 17);
+    end.lid = 0;
     for (int path = MT_VERBS_ROCE2_IPV4; path < MT_VERBS_PATHS; path++) {
-        mt_verbs_path_fill(&port, 1, (enum mt_verbs_path)path, &far, 0, &a);
+        mt_verbs_path_fill(&port, 1, (enum mt_verbs_path)path, &end, &a);
         assert(a.is_global == 1 && a.grh.sgid_index == port.index[path]);
         assert(memcmp(&a.grh.dgid, &far, sizeof(far)) == 0);
         assert(a.grh.hop_limit > 1);

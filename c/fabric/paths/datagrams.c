@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #define MT_NONE UINT32_MAX
 
@@ -34,7 +35,10 @@ struct mt_packet {
     uint32_t from;
     uint32_t sequence; /* of DATA: from 1; of ACK: 0 */
     uint32_t acknowledged; /* last one that came in order */
+    uint64_t key;          /* of the receiver */
 };
+_Static_assert(sizeof(struct mt_packet) == MT_DATAGRAMS_HEAD,
+               "the payload is behind the header, and aligned");
 
 /* A packet that is kept, or an acknowledgement on its way. */
 struct mt_datagrams_slot {
@@ -133,6 +137,12 @@ static enum mt_status mt_slot_post(struct mt_datagrams *d, uint32_t slot,
         s->posted = true;
         p->owed = 0;
         p->ack_due_ns = 0;
+    } else if (status == MT_EINVAL) { /* of this peer alone: no path */
+        if (!p->unreachable) {
+            mt_path_say(d->o.say, d->o.say_user,
+                        "rank %u cannot be sent datagrams from here", s->rank);
+        }
+        p->unreachable = true;
     } else if (status != MT_EAGAIN) {
         d->broken = true;
     }
@@ -216,7 +226,7 @@ enum mt_status mt_datagrams_reserve(const struct mt_datagrams *d,
                                     uint32_t rank, void **place_p)
 {
     const struct mt_datagrams_peer *p = &d->peers[rank];
-    if (d->broken || p->ended) {
+    if (d->broken || p->ended || p->unreachable) {
         return MT_EPEER;
     }
     /* no more for one peer than are left for the others */
@@ -246,7 +256,8 @@ enum mt_status mt_datagrams_commit(struct mt_datagrams *d, uint32_t rank,
             .kind = MT_PACKET_DATA,
             .flags = (uint8_t)(part | (last ? MT_PACKET_LAST : 0)),
             .from = d->rank,
-            .sequence = ++p->last};
+            .sequence = ++p->last,
+            .key = p->key};
         memcpy(packet + 1, d->stage + at, n);
         s->bytes = (uint32_t)sizeof(*packet) + n;
         s->work = last ? flags : 0;
@@ -260,7 +271,7 @@ enum mt_status mt_datagrams_commit(struct mt_datagrams *d, uint32_t rank,
     }
     d->counts.messages++;
     mt_pump(d, p, mt_path_now_ns());
-    return d->broken ? MT_EPEER : MT_OK;
+    return d->broken || p->unreachable ? MT_EPEER : MT_OK;
 }
 
 enum mt_status mt_datagrams_done(struct mt_datagrams *d,
@@ -314,7 +325,8 @@ static void mt_acknowledge(struct mt_datagrams *d, uint32_t rank)
     *mt_packet_of(d, slot) = (struct mt_packet){
         .kind = MT_PACKET_ACK,
         .flags = p->gap ? MT_PACKET_GAP : 0,
-        .from = d->rank};
+        .from = d->rank,
+        .key = p->key};
     d->slots[slot].bytes = sizeof(struct mt_packet);
     d->slots[slot].work = MT_FABRIC_SOLICITED; /* its receiver may wait for
                                                 * nothing else */
@@ -481,14 +493,15 @@ static bool mt_data(struct mt_datagrams *d, uint32_t rank, uint32_t receive,
     return true;
 }
 
-/* A packet that may be one of ours. */
+/* A packet that may be one of ours, and not of a stranger. */
 static bool mt_packet_right(const struct mt_datagrams *d,
                             const struct mt_packet *packet, uint32_t bytes)
 {
     bool data = packet->kind == MT_PACKET_DATA;
     uint8_t flags = data ? MT_PACKET_FIRST | MT_PACKET_LAST | MT_PACKET_ASKS
                          : MT_PACKET_GAP;
-    return (data || packet->kind == MT_PACKET_ACK) &&
+    return packet->key == d->key &&
+           (data || packet->kind == MT_PACKET_ACK) &&
            (packet->flags & ~flags) == 0 && packet->zero == 0 &&
            packet->from < d->size && packet->from != d->rank &&
            (data || (packet->sequence == 0 && bytes == sizeof(*packet)));
@@ -571,7 +584,8 @@ enum mt_status mt_datagrams_serve(struct mt_datagrams *d, uint32_t rank)
         (p->ack_due_ns != 0 && now >= p->ack_due_ns)) {
         mt_acknowledge(d, rank);
     }
-    return status != MT_OK || d->broken ? MT_EPEER : MT_EAGAIN;
+    bool over = status != MT_OK || d->broken || p->unreachable;
+    return over ? MT_EPEER : MT_EAGAIN;
 }
 
 uint64_t mt_datagrams_due(const struct mt_datagrams *d, uint32_t rank)
@@ -580,8 +594,8 @@ uint64_t mt_datagrams_due(const struct mt_datagrams *d, uint32_t rank)
     if (p->ended) {
         return UINT64_MAX;
     }
-    if (p->unsent != MT_NONE && p->flying == 0) {
-        return 0; /* there was no room to post it */
+    if (p->unreachable || (p->unsent != MT_NONE && p->flying == 0)) {
+        return 0; /* or there was no room to post it */
     }
     uint64_t due = p->due_ns != 0 ? p->due_ns : UINT64_MAX;
     return p->ack_due_ns != 0 && p->ack_due_ns < due ? p->ack_due_ns : due;
@@ -619,15 +633,16 @@ void mt_datagrams_end(struct mt_datagrams *d, uint32_t rank)
 struct mt_datagrams_hello {
     struct mt_fabric_address address; /* 0 bytes: it could not make its part */
     uint32_t packet_bytes;
+    uint64_t key;
 };
 
 static enum mt_status mt_datagrams_fit(struct mt_datagrams *d)
 {
     const struct mt_datagrams_options *o = &d->o;
-    if (o->packet_bytes <= sizeof(struct mt_packet)) {
+    if (o->packet_bytes <= MT_DATAGRAMS_HEAD) {
         return MT_EINVAL;
     }
-    d->room = o->packet_bytes - (uint32_t)sizeof(struct mt_packet);
+    d->room = o->packet_bytes - MT_DATAGRAMS_HEAD;
     d->most = (o->message_bytes + d->room - 1) / d->room;
     d->most = d->most > 0 ? d->most : 1;
     return o->message_bytes >= sizeof(struct mt_whole) &&
@@ -671,6 +686,9 @@ static enum mt_status mt_datagrams_make(struct mt_datagrams *d)
         d->slots[i].next = i + 1 < o->sends ? i + 1 : MT_NONE;
     }
     d->free_count = o->sends;
+    if (getrandom(&d->key, sizeof(d->key), 0) != (ssize_t)sizeof(d->key)) {
+        return MT_EIO;
+    }
     return status == MT_OK ? mt_fabric_qp_connect(d->qp, NULL) : status;
 }
 
@@ -684,11 +702,16 @@ static enum mt_status mt_peers_make(struct mt_datagrams *d,
                                 ? all[i].packet_bytes
                                 : d->o.packet_bytes;
     }
-    if (status == MT_OK) {
-        status = mt_datagrams_fit(d);
+    if (status == MT_OK && mt_datagrams_fit(d) != MT_OK) {
+        mt_path_say(d->o.say, d->o.say_user,
+                    "messages of %u bytes need longer datagrams than the %u "
+                    "bytes that all ranks take",
+                    d->o.message_bytes, d->o.packet_bytes);
+        status = MT_EINVAL;
     }
     for (uint32_t i = 0; i < d->size && status == MT_OK; i++) {
-        d->peers[i] = (struct mt_datagrams_peer){.kept = MT_NONE,
+        d->peers[i] = (struct mt_datagrams_peer){.key = all[i].key,
+                                                 .kept = MT_NONE,
                                                  .unsent = MT_NONE,
                                                  .held = MT_NONE,
                                                  .window = d->o.window_bytes};
@@ -706,7 +729,8 @@ static enum mt_status mt_datagrams_join(struct mt_datagrams *d,
                                         const struct mt_fabric_wireup *w,
                                         enum mt_status status)
 {
-    struct mt_datagrams_hello mine = {.packet_bytes = d->o.packet_bytes};
+    struct mt_datagrams_hello mine = {.packet_bytes = d->o.packet_bytes,
+                                      .key = d->key};
     struct mt_datagrams_hello *all = calloc(w->size, sizeof(*all));
     d->peers = calloc(w->size, sizeof(*d->peers));
     if (d->peers == NULL) {

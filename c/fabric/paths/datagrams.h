@@ -23,11 +23,15 @@
  * wait until one of them is heard or given up.
  *
  * That a datagram arrives as it was sent is the provider's business, which has a
- * checksum. What arrives is not trusted otherwise. */
+ * checksum. What arrives is not trusted otherwise. It may be a stranger's: of another
+ * job, to a queue pair that had the same number before. So a packet has a key, which
+ * its receiver has drawn and told its peers; without it, it is thrown away. */
 #ifndef MPITRACE_FABRIC_PATHS_DATAGRAMS_H
 #define MPITRACE_FABRIC_PATHS_DATAGRAMS_H
 
 #include "paths.h"
+
+enum { MT_DATAGRAMS_HEAD = 24 }; /* of a packet, in front of its payload */
 
 struct mt_datagrams_options {
     struct mt_fabric_pd *pd;
@@ -61,12 +65,13 @@ struct mt_datagrams_counts {
     uint64_t acknowledgements;  /* sent alone */
     uint64_t duplicates;        /* came again */
     uint64_t early;             /* came before one that was sent earlier */
-    uint64_t malformed;         /* not ours */
+    uint64_t malformed;         /* not ours, or of a stranger */
 };
 
 /* A list of packets, by number of their slot; UINT32_MAX: none. */
 struct mt_datagrams_peer {
     struct mt_fabric_ah *ah;
+    uint64_t key;            /* in what is sent to it */
     char *whole;             /* packets of a message that is not complete, */
     uint32_t whole_bytes;    /* so many bytes */
     uint32_t last;           /* sequence of the last packet, sent or not */
@@ -83,6 +88,7 @@ struct mt_datagrams_peer {
     uint32_t tries;
     bool gap;                /* the next acknowledgement tells of one */
     bool ended;
+    bool unreachable;        /* nothing can be posted to it */
     uint64_t due_ns, ack_due_ns, again_ns; /* 0: not */
 };
 
@@ -90,6 +96,7 @@ struct mt_datagrams {
     struct mt_datagrams_options o;
     struct mt_datagrams_counts counts;
     uint32_t rank, size;
+    uint64_t key; /* in what comes here */
     uint32_t slot_bytes; /* between packets in memory */
     uint32_t room; /* payload of a packet */
     uint32_t most; /* packets of a message */

@@ -4,9 +4,10 @@
 
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MT_DEVICES = 64, MT_PATTERN_BYTES = 2 * MT_FABRIC_NAME_BYTES };
+enum { MT_PATTERN_BYTES = 2 * MT_FABRIC_NAME_BYTES };
 
 static void mt_say_ports(const struct mt_fabric_options *options,
                          const char *pattern,
@@ -134,12 +135,11 @@ static enum mt_status mt_rails_match(struct mt_rails *rails,
 enum mt_status mt_rails_open(const struct mt_rails_options *options,
                              struct mt_rails *rails)
 {
-    struct mt_fabric_device devices[MT_DEVICES];
+    struct mt_fabric_device *devices = NULL;
     uint32_t count = 0;
     const char *at = options->patterns;
     memset(rails, 0, sizeof(*rails));
-    enum mt_status status = mt_fabric_devices(devices, MT_DEVICES, &count);
-    count = count < MT_DEVICES ? count : MT_DEVICES;
+    enum mt_status status = mt_fabric_devices_all(&devices, &count);
     while (status == MT_OK && at != NULL) {
         char pattern[MT_PATTERN_BYTES];
         size_t n = strcspn(at, ",");
@@ -148,6 +148,7 @@ enum mt_status mt_rails_open(const struct mt_rails_options *options,
         status = mt_rails_match(rails, options, pattern, devices, count);
         at = at[n] == ',' ? at + n + 1 : NULL;
     }
+    free(devices);
     if (status == MT_OK && rails->count == 0) {
         status = MT_EINVAL;
     }

@@ -2,8 +2,9 @@
 #include "tool.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { DEVICES = 64, COUNTERS = 256 };
+enum { COUNTERS = 256 };
 
 struct named {
     uint32_t bit;
@@ -112,11 +113,10 @@ static void print_port(const struct mt_fabric_device *d,
 
 void tool_list(struct tool *t)
 {
-    static struct mt_fabric_device devices[DEVICES];
+    struct mt_fabric_device *devices;
     bool json = t->o.json;
     uint32_t count = 0;
-    tool_check(mt_fabric_devices(devices, DEVICES, &count), "listing devices");
-    count = count < DEVICES ? count : DEVICES;
+    tool_check(mt_fabric_devices_all(&devices, &count), "listing devices");
     printf(json ? "{\"devices\":[" : "");
     for (uint32_t i = 0; i < count; i++) {
         const struct mt_fabric_device *d = &devices[i];
@@ -131,6 +131,7 @@ void tool_list(struct tool *t)
         print_caps(&d->caps, json);
         printf(json ? "}" : "");
     }
+    free(devices);
     printf(json ? "]}\n" : "");
     if (mt_fabric_missing() != NULL) {
         fprintf(stderr, "mpitrace fabric: %s\n", mt_fabric_missing());

@@ -117,6 +117,7 @@ void mt_verbs_port_read(struct ibv_context *device, uint8_t number,
     port->up = attributes.state == IBV_PORT_ACTIVE;
     port->mtu = (uint8_t)attributes.active_mtu;
     port->lid = attributes.lid;
+    port->route = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
     mt_gids_read(device, number, ethernet, port);
 }
 
@@ -130,18 +131,18 @@ enum mt_verbs_path mt_verbs_path_choose(uint8_t mine, uint8_t theirs)
 }
 
 void mt_verbs_path_fill(const struct mt_verbs_port *port, uint8_t number,
-                        enum mt_verbs_path path, const union ibv_gid *gid,
-                        uint16_t lid, struct ibv_ah_attr *attributes)
+                        enum mt_verbs_path path, const struct mt_verbs_end *end,
+                        struct ibv_ah_attr *attributes)
 {
+    uint64_t prefix = end->gid->global.subnet_prefix;
+    bool wanted = port->route || end->route ||
+                  prefix != port->gid[path].global.subnet_prefix;
     /* no prefix: a datagram that came without a route header */
-    bool local = path == MT_VERBS_LID &&
-                 (gid->global.subnet_prefix == 0 ||
-                  gid->global.subnet_prefix ==
-                      port->gid[path].global.subnet_prefix);
-    *attributes = (struct ibv_ah_attr){.port_num = number, .dlid = lid};
+    bool local = path == MT_VERBS_LID && (prefix == 0 || !wanted);
+    *attributes = (struct ibv_ah_attr){.port_num = number, .dlid = end->lid};
     if (!local) {
         attributes->is_global = 1;
-        attributes->grh.dgid = *gid;
+        attributes->grh.dgid = *end->gid;
         attributes->grh.sgid_index = port->index[path];
         attributes->grh.hop_limit = 64;
     }

@@ -146,6 +146,11 @@ enum mt_status mt_verbs_qp_create(struct mt_fabric_pd *pd,
         mt_qp_free(qp);
         return status;
     }
+    if (options->transport == MT_FABRIC_UD) {
+        mt_verbs_lock(context);
+        context->datagram_ports |= UINT32_C(1) << options->port;
+        mt_verbs_unlock(context);
+    }
     qp->base.ops = pd->context->ops;
     *qp_p = &qp->base;
     return MT_OK;
@@ -184,7 +189,8 @@ enum mt_status mt_verbs_qp_address(const struct mt_fabric_qp *base,
                                  .reads = (uint8_t)base->options.reads,
                                  .number = base->number,
                                  .packet = qp->packet,
-                                 .lid = port->lid};
+                                 .lid = port->lid,
+                                 .route = port->route};
     memcpy(a.gid, port->gid, sizeof(a.gid));
     mt_verbs_unlock(context);
     memset(address, 0, sizeof(*address));
@@ -226,8 +232,8 @@ static int mt_to_receive(struct mt_verbs_qp *qp, const struct mt_verbs_port *por
                             .rq_psn = a->packet,
                             .max_dest_rd_atomic = (uint8_t)o->reads,
                             .min_rnr_timer = MT_RNR_640_US};
-    mt_verbs_path_fill(port, (uint8_t)o->port, path, &a->gid[path], a->lid,
-                       &r.ah_attr);
+    const struct mt_verbs_end end = {&a->gid[path], a->lid, a->route != 0};
+    mt_verbs_path_fill(port, (uint8_t)o->port, path, &end, &r.ah_attr);
     return mt_modify(qp, &r,
                      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -247,6 +253,14 @@ static int mt_to_send(struct mt_verbs_qp *qp, uint32_t their_reads)
     return mt_modify(qp, &s,
                      IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                          IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void mt_say_strange(struct mt_verbs_context *context, const char *name)
+{
+    mt_fabric_say(&context->base.options,
+                  "verbs: %s has no kind of address in common with its peer "
+                  "(InfiniBand, RoCE v1 or v2, IPv4 or IPv6)",
+                  name);
 }
 
 /* What the peer sent between the two steps may have broken it already. */
@@ -289,10 +303,8 @@ enum mt_status mt_verbs_qp_connect(struct mt_fabric_qp *base,
     mt_verbs_unlock(context);
     enum mt_verbs_path path = mt_verbs_path_choose(port.paths, a.paths);
     if (path == MT_VERBS_PATHS) {
-        mt_fabric_say(&context->base.options,
-                      "verbs: %s has no kind of address in common with its peer "
-                      "(InfiniBand, RoCE v1 or v2, IPv4 or IPv6)",
-                      context->base.device.ports[base->options.port - 1].name);
+        mt_say_strange(context,
+                       context->base.device.ports[base->options.port - 1].name);
         return MT_EINVAL;
     }
     int error = mt_to_receive(qp, &port, path, &a);
@@ -312,7 +324,8 @@ enum mt_status mt_verbs_qp_connect(struct mt_fabric_qp *base,
     mt_fabric_say(&context->base.options, "verbs: connecting: %s",
                   strerror(error));
     if (receives) {
-        mt_verbs_qp_reset(base); /* to try again; receives are forgotten */
+        mt_verbs_qp_reset(base);
+        return MT_EIO; /* and not to be tried again: receives are forgotten */
     }
     return mt_verbs_status(error);
 }
@@ -370,6 +383,7 @@ struct mt_verbs_target {
     uint8_t paths;
     uint8_t mtu; /* enum ibv_mtu */
     uint16_t lid;
+    bool route;
     union ibv_gid gid[MT_VERBS_PATHS];
 };
 
@@ -388,6 +402,7 @@ static enum mt_status mt_target_of(const struct mt_fabric_address *address,
         }
         target->paths = (uint8_t)(1 << path);
         target->mtu = IBV_MTU_4096; /* a datagram does not tell */
+        target->route = true;       /* if it came with such a header */
         target->gid[path] = gid;
         return MT_OK;
     }
@@ -397,33 +412,65 @@ static enum mt_status mt_target_of(const struct mt_fabric_address *address,
         target->paths = a.paths;
         target->mtu = a.mtu;
         target->lid = a.lid;
+        target->route = a.route != 0;
         memcpy(target->gid, a.gid, sizeof(a.gid));
     }
     return status;
 }
 
-/* From each port that reaches the target. */
-static uint32_t mt_handles_make(struct mt_verbs_context *context,
-                                struct mt_verbs_pd *pd, struct mt_verbs_ah *ah,
-                                const struct mt_verbs_target *target)
+/* From a port. 0; else errno, or -1: the two have no path. */
+static int mt_handle_make(struct mt_verbs_context *context,
+                          struct mt_verbs_pd *pd, struct mt_verbs_ah *ah,
+                          const struct mt_verbs_target *target, uint32_t number)
 {
-    uint32_t made = 0;
-    for (uint32_t i = 1; i <= context->base.device.port_count; i++) {
-        struct ibv_ah_attr attributes;
-        mt_verbs_lock(context);
-        struct mt_verbs_port port = context->ports[i];
-        mt_verbs_unlock(context);
-        enum mt_verbs_path path =
-            mt_verbs_path_choose(port.paths, target->paths);
-        if (!port.up || path == MT_VERBS_PATHS) {
-            continue;
-        }
-        mt_verbs_path_fill(&port, (uint8_t)i, path, &target->gid[path],
-                           target->lid, &attributes);
-        ah->handles[i] = mt_verbs_library()->create_ah(pd->pd, &attributes);
-        made += ah->handles[i] != NULL;
+    struct ibv_ah_attr attributes;
+    mt_verbs_lock(context);
+    struct mt_verbs_port port = context->ports[number];
+    mt_verbs_unlock(context);
+    enum mt_verbs_path path = mt_verbs_path_choose(port.paths, target->paths);
+    if (!port.up || path == MT_VERBS_PATHS) {
+        return port.up ? -1 : ENETDOWN;
     }
-    return made;
+    const struct mt_verbs_end end = {&target->gid[path], target->lid,
+                                     target->route};
+    mt_verbs_path_fill(&port, (uint8_t)number, path, &end, &attributes);
+    errno = EIO; /* should it not tell */
+    ah->handles[number] = mt_verbs_library()->create_ah(pd->pd, &attributes);
+    return ah->handles[number] != NULL ? 0 : errno;
+}
+
+static enum mt_status mt_handle_none(struct mt_verbs_context *context, int error)
+{
+    const char *name = context->base.device.name;
+    if (error < 0) {
+        mt_say_strange(context, name);
+        return MT_EINVAL;
+    }
+    mt_fabric_say(&context->base.options,
+                  "verbs: no datagrams can be sent from %s to a peer: %s", name,
+                  strerror(error));
+    return mt_verbs_status(error);
+}
+
+/* From each port that reaches the target. Of those that datagrams leave by, if there
+ * are any yet, one has to. */
+static enum mt_status mt_handles_make(struct mt_verbs_context *context,
+                                      struct mt_verbs_pd *pd,
+                                      struct mt_verbs_ah *ah,
+                                      const struct mt_verbs_target *target)
+{
+    int last = -1;
+    bool any = false;
+    mt_verbs_lock(context);
+    uint32_t ports = context->datagram_ports;
+    mt_verbs_unlock(context);
+    for (uint32_t i = 1; i <= context->base.device.port_count; i++) {
+        int error = mt_handle_make(context, pd, ah, target, i);
+        bool counts = ports == 0 || (ports >> i & 1) != 0;
+        any = any || (counts && error == 0);
+        last = counts && error != 0 ? error : last;
+    }
+    return any ? MT_OK : mt_handle_none(context, last);
 }
 
 enum mt_status mt_verbs_ah_create(struct mt_fabric_pd *pd,
@@ -438,10 +485,10 @@ enum mt_status mt_verbs_ah_create(struct mt_fabric_pd *pd,
     if (ah == NULL) {
         return status != MT_OK ? status : MT_ENOMEM;
     }
-    errno = 0;
-    if (mt_handles_make(context, (struct mt_verbs_pd *)pd, ah, &target) == 0) {
-        free(ah);
-        return errno != 0 ? mt_verbs_status(errno) : MT_EINVAL;
+    status = mt_handles_make(context, (struct mt_verbs_pd *)pd, ah, &target);
+    if (status != MT_OK) {
+        mt_verbs_ah_destroy(&ah->base);
+        return status;
     }
     ah->number = target.number;
     ah->mtu = mt_verbs_mtu_bytes(target.mtu);

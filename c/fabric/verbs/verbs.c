@@ -162,6 +162,11 @@ static enum mt_status mt_verbs_mr_create(struct mt_fabric_pd *pd, void *address,
         free(mr);
         return MT_ENOMEM;
     }
+    /* Nothing of a context is used in a child. With a kernel before 5.12 the pages that
+     * the device knows might become the child's, at the first store of the parent. */
+    if (address == NULL) {
+        madvise(memory, bytes, MADV_DONTFORK);
+    }
     mr->mr = mt_verbs_library()->reg_mr(((struct mt_verbs_pd *)pd)->pd, memory,
                                         bytes, mt_access(access));
     if (mr->mr == NULL) {

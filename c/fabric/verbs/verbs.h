@@ -94,6 +94,7 @@ enum mt_verbs_path {
 
 struct mt_verbs_port {
     bool up;
+    bool route;     /* InfiniBand: it wants a route header in each packet */
     uint8_t mtu;    /* enum ibv_mtu, the active one */
     uint8_t paths;  /* 1 << enum mt_verbs_path, or-ed */
     uint16_t lid;
@@ -112,7 +113,8 @@ struct mt_verbs_address {
     uint32_t number;
     uint32_t packet; /* number of the first packet that it sends */
     uint16_t lid;
-    uint16_t reserved[3];
+    uint16_t route; /* not 0: its port wants route headers */
+    uint16_t reserved[2];
     union ibv_gid gid[MT_VERBS_PATHS];
 };
 _Static_assert(sizeof(struct mt_verbs_address) <= MT_FABRIC_ADDRESS_BYTES,
@@ -134,10 +136,17 @@ void mt_verbs_port_read(struct ibv_context *device, uint8_t number,
 /* The path that both have, MT_VERBS_PATHS: none. */
 enum mt_verbs_path mt_verbs_path_choose(uint8_t mine, uint8_t theirs);
 
-/* From a port, by a path, to a GID; lid on InfiniBand. */
+/* Where a path leads. */
+struct mt_verbs_end {
+    const union ibv_gid *gid;
+    uint16_t lid; /* on InfiniBand */
+    bool route;   /* it wants a route header */
+};
+
+/* From a port, by a path, to its end. */
 void mt_verbs_path_fill(const struct mt_verbs_port *port, uint8_t number,
-                        enum mt_verbs_path path, const union ibv_gid *gid,
-                        uint16_t lid, struct ibv_ah_attr *attributes);
+                        enum mt_verbs_path path, const struct mt_verbs_end *end,
+                        struct ibv_ah_attr *attributes);
 
 /* ---- devices (device.c) ---- */
 
@@ -195,6 +204,7 @@ struct mt_verbs_context {
     bool told_of_mtu;     /* about a datagram that is too long, once */
     pthread_mutex_t lock; /* of owners, queues and what is due */
     struct mt_verbs_port ports[MT_FABRIC_PORTS + 1]; /* by number */
+    uint32_t datagram_ports; /* 1 << number, or-ed: of UD queue pairs so far */
     struct mt_verbs_owner *owners[MT_VERBS_CHUNKS];  /* chunks never move */
     uint32_t owner_count;
     uint32_t due; /* queue pairs in error whose event was not taken */
