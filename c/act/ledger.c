@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <locale.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,21 +275,28 @@ void mt_act_ledger_write(const struct mt_act_host *host,
                          const struct mt_act_figures *figures,
                          const struct mt_engine *engine)
 {
-    const char *directory = getenv("MPITRACE_OUTPUT");
+    const char *directory = host->output;
     char name[NAME_MAX], line[512], *text = NULL;
     size_t n = 0;
     if (directory == NULL) {
         return;
     }
     name_of(name, sizeof(name), host);
-    FILE *memory = open_memstream(&text, &n);
+    /* numbers have a decimal point, whatever the program's language is */
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    FILE *memory = plain != (locale_t)0 ? open_memstream(&text, &n) : NULL;
     int error = ENOMEM;
     if (memory != NULL) {
+        locale_t before = uselocale(plain);
         put_ledger(memory, host, figures, engine);
+        uselocale(before);
         if (fclose(memory) == 0) {
             error = write_file(directory, name, text, n);
         }
         free(text);
+    }
+    if (plain != (locale_t)0) {
+        freelocale(plain);
     }
     if (error != 0) {
         snprintf(line, sizeof(line), "%s is missing: %s%s", name,

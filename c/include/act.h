@@ -13,7 +13,7 @@
 #include "status.h"
 
 /* Changes whenever a struct of this file or the list of counts does. */
-enum { MT_ACT_VERSION = 7 };
+enum { MT_ACT_VERSION = 8 };
 
 enum { MT_ACT_REASON = 224 }; /* bytes, with their end */
 
@@ -42,11 +42,15 @@ struct mt_act_host {
     /* Why the runtime did not start, in its words: MT_ACT_REASON bytes, which it
      * fills on all ranks alike. */
     char *reason;
+    /* The directory that the ledger is written to, or NULL: a copy, for the program may
+     * change its environment, or write over it. */
+    const char *output;
     /* A line for the user; once: from rank 0 only. */
     void (*say)(bool once, const char *text);
     /* The function that this thread is in, like MPI_Wait. */
     const char *(*call)(void);
-    /* Where this thread's call stands in the program: an address, never 0. */
+    /* Where this thread's call stands in the program: an address, never 0; 1: that is
+     * not known. */
     uint64_t (*site)(void);
     /* The policy that all ranks agreed on, as lines (docs/policy.md). */
     const char *policy;

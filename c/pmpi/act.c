@@ -225,11 +225,14 @@ static const char *mt_act_call(void)
     return id != 0 ? mt_call_name(id) : "a call of MPI";
 }
 
-/* While measurement is paused it is that of an earlier call. */
+/* While measurement is paused, and in a shard of several threads, the address there may
+ * be that of another call. */
 static uint64_t mt_act_site(void)
 {
     const struct mt_shard *shard = mt_tls.shard;
-    uint64_t address = shard != NULL ? shard->thread->address : 0;
+    bool known = shard != NULL && shard->shared == 0 &&
+                 __atomic_load_n(&mt_gate, __ATOMIC_RELAXED) == 0;
+    uint64_t address = known ? shard->thread->address : 0;
     return address != 0 ? address : 1;
 }
 
@@ -317,6 +320,9 @@ static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
     static char reason[MT_ACT_REASON];
     mt_act_host = (struct mt_act_host){
         .version = MT_ACT_VERSION,
+        .output = mt_process.knobs.output[0] != '\0'
+                      ? strdup(mt_process.knobs.output)
+                      : NULL,
         .family = mt_process.family,
         .world_rank = (uint32_t)mt_process.world_rank,
         .world_size = (uint32_t)mt_process.world_size,
