@@ -161,8 +161,7 @@ static void test_misses(void)
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 1);
     CHECK(mt_regcache_region_get(&cache, at(0x5000), 1) == NULL);
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 0);
-    order((struct mt_regcache_order){.verb = MT_REGCACHE_FORGET,
-                                     .start = 0x5fff});
+    simple(MT_REGCACHE_FORGET_ALL, 0);
     CHECK(mt_regcache_region_get(&cache, at(0x5000), 1) == NULL);
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 1);
     simple(MT_REGCACHE_FORGET_ALL, 0);
@@ -477,8 +476,7 @@ static bool serve_miss(const struct mt_regcache_miss *miss)
         slot++;
     }
     if (slot == SLOTS) {
-        order((struct mt_regcache_order){.verb = MT_REGCACHE_FORGET,
-                                         .start = miss->address});
+        simple(MT_REGCACHE_FORGET_ALL, 0);
         return false;
     }
     for (uint64_t page = start; page < end; page += PAGE) {
