@@ -27,9 +27,14 @@ DEPS_TEST  := $(DEPS_DEMO) g++ clang mpich libmpich-dev python3 python3-mpi4py \
 DEPS_SLURM := $(DEPS_TEST) slurm-wlm munge
 DEPS_ARM64 := $(DEPS_BUILD) gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
+# What was stored in halves is not loaded whole: such a load waits until the stores before
+# them are seen by all, of which one may be a message in the memory of another process.
+HALVES := $(shell for f in -fno-store-merging -fno-tree-slp-vectorize; do \
+	$(CC) -Werror $$f -c -o /dev/null -xc /dev/null 2>/dev/null && echo $$f; done)
+
 # Only what is in an export map leaves the library; libgcc's unwinder is linked in,
 # so that no library is added to the processes it is preloaded into.
-SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions -Wall -Wextra \
+SHIM_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fexceptions $(HALVES) -Wall -Wextra \
 	-Wshadow -Wstrict-prototypes -Wmissing-prototypes -Werror
 SHIM_LDFLAGS := -shared -static-libgcc -Wl,-z,now -Wl,-z,relro \
 	-Wl,--no-undefined -Wl,-soname,libmpishim.so

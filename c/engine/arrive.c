@@ -1,6 +1,6 @@
 /* arrive.c: what a message from a peer means. Nothing that a peer says is
  * believed before it was looked up. */
-#include "inside.h"
+#include "rings.h"
 
 #include <string.h>
 
@@ -185,6 +185,26 @@ enum mt_status mt_arrive_ring(struct mt_engine_peer *peer, const void *bytes,
     }
     peer->arrived = token.sequence;
     return mt_arrive_message(peer, &m);
+}
+
+bool mt_arrive_early(struct mt_engine_peer *peer, const void *bytes,
+                     uint32_t count)
+{
+    struct mt_engine_ring *ring = peer->ring;
+    const struct mt_engine *engine = peer->engine;
+    struct mt_wire head;
+    if (ring == NULL || ring->in.memory == NULL || count < sizeof(head)) {
+        return false;
+    }
+    memcpy(&head, bytes, sizeof(head));
+    if (head.kind != MT_WIRE_EAGER || head.flags != 0) {
+        return false;
+    }
+    while (head.sequence != peer->arrived + 1 && mt_engine_takes(engine) &&
+           mt_ring_take(ring)) {
+    }
+    return head.sequence != peer->arrived + 1 && !mt_engine_takes(engine) &&
+           !peer->ended;
 }
 
 static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,

@@ -56,10 +56,10 @@ uint32_t mt_engine_decisions(const struct mt_engine *engine,
 {
     struct mt_engine *e = (struct mt_engine *)engine;
     uint32_t n = 0;
-    mt_engine_lock(e);
+    mt_engine_lock_aside(e);
     for (unsigned what = 0; what < MT_ENGINE_TRIALS; what++) {
         n = mt_decisions_of(e, what, out, n, room);
     }
-    mt_engine_unlock(e);
+    mt_engine_unlock_aside(e);
     return n;
 }

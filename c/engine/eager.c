@@ -108,12 +108,15 @@ static bool mt_eager_pays(struct mt_engine_request *r)
     if (begin != 0) {
         mt_reuse_sample(&e->reuse.usage, mt_took(e, begin));
     }
-    if (sent.straight &&
-        mt_terms(r->context->engine, &r->buffer)->reuse ==
-            MT_ENGINE_TRIES_REUSE &&
+    bool tries = mt_terms(r->context->engine, &r->buffer)->reuse ==
+                 MT_ENGINE_TRIES_REUSE;
+    if (sent.straight && tries &&
         !mt_request_choose(r, MT_ENGINE_TRIED_REUSE)) {
         mt_reuse_declined(&e->reuse, r->buffer.bytes, r->buffer.site);
-        sent = (struct mt_reuse_sent){false, false};
+        sent = (struct mt_reuse_sent){false, false, false};
+    }
+    if (mt_unlikely(sent.halts) && tries) {
+        mt_request_halt(r, MT_ENGINE_TRIED_REUSE);
     }
     __atomic_store_n(&r->timed, sent.timed, __ATOMIC_RELAXED);
     return sent.straight;
@@ -363,7 +366,7 @@ uint32_t mt_engine_reuse_costs(const struct mt_engine *engine,
     struct mt_engine *e = (struct mt_engine *)engine;
     uint32_t n = 0;
     *look_p = 0;
-    mt_engine_lock(e);
+    mt_engine_lock_aside(e);
     if (e->eager != NULL) {
         const struct mt_reuse *r = &e->eager->reuse;
         *look_p = r->usage.median + r->cache.median;
@@ -373,6 +376,6 @@ uint32_t mt_engine_reuse_costs(const struct mt_engine *engine,
             }
         }
     }
-    mt_engine_unlock(e);
+    mt_engine_unlock_aside(e);
     return n;
 }

@@ -11,7 +11,7 @@
  * because a run ends early leaves when the program next waits, looks or sends the peer
  * another message, or with the thread, which looks for it between its naps; then the
  * peer is left alone for a while, and for longer each time. */
-#include "inside.h"
+#include "rings.h"
 
 enum {
     MT_HOLD_MESSAGES = 16, /* that leave together, at most, and their bytes: */

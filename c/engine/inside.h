@@ -15,6 +15,7 @@
  *   transfer.c  payload that is not copied at once
  *   rtr.c       receives that ask first
  *   usage.c     whether that pays
+ *   lock.c      the lock of all this
  *   keeper.c    registrations that somebody else keeps
  *   choice.c    which way it goes, where the policy leaves that open
  *   trial.c     ... whether one way takes less time than another
@@ -38,6 +39,7 @@
 #include "../fabric/paths/ring.h"
 #include "../include/engine.h"
 #include "choice.h"
+#include "lock.h"
 #include "layout.h"
 #include "reuse.h"
 #include "rtr.h"
@@ -158,6 +160,10 @@ struct mt_engine_ring {
     struct mt_path_ring_reader in;  /* no memory: it was not offered one */
     bool offers, accepts;           /* what it is to be told yet */
     struct mt_wire_cache sent, came;
+    /* Messages that came by SEND and wait for what lies in the ring: so many, from the
+     * first one on, in a circle of as many as there are receives. */
+    struct mt_credits_message *early;
+    uint32_t early_first, early_count;
     struct mt_run run;
     bool holds; /* in the list of those that hold messages back, or did */
     struct mt_engine_ring *holds_next;
@@ -214,12 +220,13 @@ enum mt_waiting {
 struct mt_engine {
     struct mt_engine_options o;
     struct mt_engine_keeper keeper; /* get NULL: there is none */
-    uint32_t lock; /* 0 free; pairs: mt_engine_lock / mt_engine_unlock */
+    struct mt_lock lock; /* of all that is not said to be without it */
     bool forgotten;
     bool reads, writes; /* the devices have them */
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
+    bool drains;    /* the program is elsewhere: the thread takes all that there is */
     bool rings_owe; /* of one a quarter was read, which its writer was not told */
     struct mt_engine_ring *holding; /* both are read without the lock */
     uint32_t looks;                 /* of mt_engine_look */
@@ -281,18 +288,20 @@ struct mt_engine {
     pthread_t thread;
 };
 
-/* ---- lock (progress.c), and who sleeps (thread.c) ---- */
+/* ---- lock, and who sleeps (thread.c) ---- */
 
-void mt_engine_lock_slow(struct mt_engine *engine);
 void mt_thread_call(struct mt_engine *engine);
 void mt_thread_noted(struct mt_engine *engine);
 
+/* By the program, in what it calls for each message; all else is from aside. */
 MT_INLINE void mt_engine_lock(struct mt_engine *engine)
 {
-    if (mt_unlikely(__atomic_exchange_n(&engine->lock, 1, __ATOMIC_ACQUIRE) !=
-                    0)) {
-        mt_engine_lock_slow(engine);
-    }
+    mt_lock_take(&engine->lock);
+}
+
+MT_INLINE void mt_engine_lock_aside(struct mt_engine *engine)
+{
+    mt_lock_take_aside(&engine->lock);
 }
 
 MT_INLINE uint32_t mt_engine_owes(const struct mt_engine *engine)
@@ -322,17 +331,32 @@ MT_INLINE bool mt_engine_calls(const struct mt_engine *engine)
            mt_engine_owes(engine) > posted;
 }
 
-MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
+/* At the end of what is done under the lock. True: the thread is to be called, once it
+ * was given back: who goes to sleep has it behind this one, or had it before. */
+MT_INLINE bool mt_engine_leaves(struct mt_engine *engine)
 {
     if (mt_unlikely(engine->noted)) {
         mt_thread_noted(engine);
     }
-    /* who goes to sleep has the lock behind this one, or had it before */
     bool asleep =
         __atomic_load_n(&engine->sleep, __ATOMIC_RELAXED) == MT_ASLEEP;
-    bool wake = mt_unlikely(asleep) && mt_engine_calls(engine);
-    __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
-    if (mt_unlikely(wake)) {
+    return mt_unlikely(asleep) && mt_engine_calls(engine);
+}
+
+MT_INLINE void mt_engine_unlock(struct mt_engine *engine)
+{
+    bool calls = mt_engine_leaves(engine);
+    mt_lock_give(&engine->lock);
+    if (mt_unlikely(calls)) {
+        mt_thread_call(engine);
+    }
+}
+
+MT_INLINE void mt_engine_unlock_aside(struct mt_engine *engine)
+{
+    bool calls = mt_engine_leaves(engine);
+    mt_lock_give_aside(&engine->lock);
+    if (mt_unlikely(calls)) {
         mt_thread_call(engine);
     }
 }
@@ -424,6 +448,10 @@ void mt_request_begin(struct mt_engine_context *context,
  * by what is tried. */
 bool mt_request_choose(struct mt_engine_request *request,
                        enum mt_engine_tried what);
+/* Those that follow are not chosen for, for a while: the time until then is no measure of
+ * the few that were. */
+void mt_request_halt(const struct mt_engine_request *request,
+                     enum mt_engine_tried what);
 /* Done: the caller of the engine may have taken it back when this returns. */
 void mt_request_end(struct mt_engine_request *request, enum mt_status status);
 /* The same, once the device has no work of it any more. */
@@ -524,38 +552,6 @@ void mt_connect_close(struct mt_engine *engine);
 void mt_peer_enter(struct mt_engine_peer *peer);
 enum mt_status mt_peer_prepare(struct mt_engine_peer *peer);
 
-/* ---- rings (ring.c) ---- */
-
-/* Whether messages are stored into the ring of a peer, and not posted. */
-MT_INLINE bool mt_ring_stores(const struct mt_engine_peer *peer)
-{
-    const struct mt_engine_ring *ring = peer->ring;
-    return ring != NULL && ring->out.shared && !ring->accepts &&
-           !peer->datagrams;
-}
-/* An EAGER message that is not synchronous, there. False: there is no room. */
-bool mt_ring_store(struct mt_engine_peer *peer,
-                   const struct mt_engine_context *context, int32_t tag,
-                   const struct mt_buffer *buffer);
-/* The same, by whichever way it goes into a ring. MT_EAGAIN: not by it. */
-enum mt_status mt_ring_send(struct mt_engine_peer *peer,
-                            struct mt_engine_request *request);
-/* What a peer is to be told of rings, and what of a message waits for room.
- * False: not now, and no other message may leave before it. */
-bool mt_ring_flush(struct mt_engine_peer *peer);
-/* True: the device still has something of it. */
-bool mt_ring_busy(struct mt_engine_peer *peer);
-/* The peer has sent much: it may write, if it likes. */
-void mt_ring_offer(struct mt_engine_peer *peer);
-/* Its RING or WORD came. */
-enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
-                               const struct mt_wire_message *message);
-enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
-                                const struct mt_wire_message *message);
-/* Messages that lie in the ring and are in their turn. True: there were some. */
-bool mt_ring_take(struct mt_engine_ring *ring);
-void mt_ring_free(struct mt_engine_peer *peer);
-
 /* ---- messages that are held back (hold.c) ---- */
 
 /* With the device open. */
@@ -571,35 +567,6 @@ void mt_hold_end(struct mt_engine *engine);
 /* The same for the thread: those that the program has left for long. True: others
  * are held. */
 bool mt_hold_late(struct mt_engine *engine, uint64_t now_ns);
-
-/* There are rings, and nothing in them: may be asked without the lock. */
-MT_INLINE bool mt_rings_empty(const struct mt_engine *engine)
-{
-    /* pairs with mt_ring_offer */
-    uint32_t count = __atomic_load_n(&engine->ring_count, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < count; i++) {
-        if (mt_path_ring_waits(&engine->rings[i]->in)) {
-            return false;
-        }
-    }
-    return count > 0;
-}
-
-/* The messages of all rings. */
-MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
-{
-    bool moved = false;
-    for (uint32_t i = 0; i < engine->ring_count; i++) {
-        struct mt_engine_ring *ring = engine->rings[i];
-        if (mt_path_ring_waits(&ring->in)) {
-            moved = mt_ring_take(ring) || moved;
-        }
-    }
-    return moved;
-}
-
-/* Tells the writers of rings that room was made, behind a turn that moved nothing. */
-void mt_rings_tell(struct mt_engine *engine);
 
 /* A receive that only has to tell that it has got its message. */
 MT_INLINE bool mt_leave_thanks(const struct mt_engine_request *request)
@@ -761,6 +728,13 @@ bool mt_engine_round(struct mt_engine *engine);
 
 /* A message of a peer. Not MT_OK: it is not to be trusted any more, or there is
  * no memory. */
+/* Takes what is ahead of a message that came by SEND, as long as receives wait. True: there
+ * is more, so it may wait until it is its turn, for nobody waits for it. */
+bool mt_arrive_early(struct mt_engine_peer *peer, const void *bytes,
+                     uint32_t count);
+/* A message that came by SEND, and its receive is posted again. */
+enum mt_status mt_mail_arrive(struct mt_engine_peer *peer,
+                              const struct mt_credits_message *message);
 enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
                          uint32_t count);
 /* One that lies in its ring. MT_EAGAIN: another one comes before it. */

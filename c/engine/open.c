@@ -1,5 +1,5 @@
 /* open.c: wire-up, the end, counts. Cold. */
-#include "inside.h"
+#include "rings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -346,6 +346,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
         return MT_ENOMEM;
     }
     engine->o = *options;
+    mt_lock_open(&engine->lock, options->alone);
     engine->opened_ns = mt_engine_now_ns();
     for (unsigned i = 0; i < MT_ENGINE_TRIALS; i++) {
         engine->choices[i].salt = i * UINT64_C(0x9e3779b97f4a7c15);
@@ -397,7 +398,7 @@ void mt_engine_forget(struct mt_engine *engine)
     engine->pending = engine->posted = 0; /* obligations are the parent's */
     engine->busy_count = 0;
     engine->holding = NULL;
-    engine->lock = 0; /* perhaps of a thread that is not in the child */
+    mt_lock_forget(&engine->lock); /* perhaps of a thread that is not in the child */
 }
 
 struct mt_fabric_pd *mt_engine_pd(const struct mt_engine *engine)
@@ -423,7 +424,7 @@ void mt_engine_count_peers(const struct mt_engine *engine,
     if (engine->o.datagrams.first) {
         each += sizeof(struct mt_datagrams_peer);
     }
-    mt_engine_lock(e);
+    mt_engine_lock_aside(e);
     *peers_p = (struct mt_engine_peers){
         .datagrams_bytes = each,
         .connected_bytes =
@@ -438,14 +439,14 @@ void mt_engine_count_peers(const struct mt_engine *engine,
                                               : &peers_p->idle) += 1;
         }
     }
-    mt_engine_unlock(e);
+    mt_engine_unlock_aside(e);
 }
 
 void mt_engine_count(const struct mt_engine *engine,
                      struct mt_engine_counts *counts_p)
 {
     struct mt_engine *e = (struct mt_engine *)engine;
-    mt_engine_lock(e);
+    mt_engine_lock_aside(e);
     *counts_p = engine->counts;
     counts_p->malformed_messages = e->datagrams.counts.malformed +
                                    e->demand.counts.malformed +
@@ -457,5 +458,5 @@ void mt_engine_count(const struct mt_engine *engine,
         counts_p->reuse_untracked = reuse->untracked;
         counts_p->reuse_retreats = reuse->retreats;
     }
-    mt_engine_unlock(e);
+    mt_engine_unlock_aside(e);
 }

@@ -1,30 +1,13 @@
-/* progress.c: the lock, completions, and what is gone: peers, or the device. */
-#include "inside.h"
-
-#include <sched.h>
+/* progress.c: completions, and what is gone: peers, or the device. */
+#include "rings.h"
 
 enum {
     MT_POLL = 16,
-    MT_SPINS = 100,
     /* Who spins looks further than at rings in one of so many turns: */
     MT_RING_TURNS = 8, /* that found something in them */
     MT_RING_LOOKS = 4, /* that found nothing */
     MT_DEVICE_TURNS = 4096, /* turns without anything between looks at events */
 };
-
-void mt_engine_lock_slow(struct mt_engine *engine)
-{
-    uint32_t spins = 0;
-    do {
-        if (++spins > MT_SPINS) {
-            sched_yield(); /* who has it may not be running */
-        }
-        while (__atomic_load_n(&engine->lock, __ATOMIC_RELAXED) != 0 &&
-               spins <= MT_SPINS) {
-            spins++;
-        }
-    } while (__atomic_exchange_n(&engine->lock, 1, __ATOMIC_ACQUIRE) != 0);
-}
 
 /* ---- peers ---- */
 
@@ -75,6 +58,17 @@ void mt_peer_end(struct mt_engine_peer *peer)
     mt_posted_end(engine, peer->process);
 }
 
+/* READs that wait for others begin. On a queue pair that has failed they come back flushed,
+ * but where the device takes nothing there. */
+static void mt_peer_reads(struct mt_engine_peer *peer)
+{
+    enum mt_status status = mt_reads_flush(&peer->reads);
+    while (peer->ended && status != MT_OK && status != MT_EAGAIN) {
+        mt_transfer_read(mt_reads_take(&peer->reads)->user, MT_EPEER);
+        status = mt_reads_flush(&peer->reads);
+    }
+}
+
 /* Does what had to wait. True: nothing is left of it. */
 static bool mt_peer_serve(struct mt_engine_peer *peer)
 {
@@ -86,7 +80,7 @@ static bool mt_peer_serve(struct mt_engine_peer *peer)
     if (mt_unlikely(peer->rtr != NULL) && !peer->ended) {
         left = !mt_rtr_flush(peer) || left;
     }
-    mt_reads_flush(&peer->reads);
+    mt_peer_reads(peer);
     left = left || peer->writing > 0 ||
            peer->reads.tokens < peer->reads.limit ||
            peer->reads.first != NULL || mt_credits_sending(&peer->credits);
@@ -159,6 +153,20 @@ void mt_device_look(struct mt_engine *engine)
 
 /* ---- completions ---- */
 
+enum mt_status mt_mail_arrive(struct mt_engine_peer *peer,
+                              const struct mt_credits_message *m)
+{
+    enum mt_status status = mt_arrive(peer, m->bytes, m->count);
+    if (status == MT_OK && !peer->ended) {
+        status = mt_credits_release(&peer->credits, m);
+    }
+    if (mt_credits_sending(&peer->credits) ||
+        mt_credits_owing(&peer->credits)) {
+        mt_peer_busy(peer);
+    }
+    return status == MT_EAGAIN ? MT_OK : status;
+}
+
 static void mt_mail(struct mt_engine_peer *peer,
                     const struct mt_fabric_completion *c)
 {
@@ -167,20 +175,19 @@ static void mt_mail(struct mt_engine_peer *peer,
         return;
     }
     enum mt_status status = mt_credits_received(&peer->credits, c, &m);
-    if (status == MT_OK) {
-        status = mt_arrive(peer, m.bytes, m.count);
-        if (status == MT_OK && !peer->ended) {
-            status = mt_credits_release(&peer->credits, &m);
-        }
+    if (status == MT_OK && mt_unlikely(mt_arrive_early(peer, m.bytes, m.count))) {
+        mt_ring_early(peer->ring, &m);
+    } else if (status == MT_OK) {
+        status = mt_mail_arrive(peer, &m);
+    } else if (mt_credits_sending(&peer->credits) ||
+               mt_credits_owing(&peer->credits)) {
+        mt_peer_busy(peer);
     }
     if (mt_unlikely(!peer->offered) && !peer->ended) {
         mt_ring_offer(peer);
     }
     if (status != MT_OK && status != MT_EAGAIN) {
         mt_peer_end(peer);
-    } else if (mt_credits_sending(&peer->credits) ||
-               mt_credits_owing(&peer->credits)) {
-        mt_peer_busy(peer);
     }
 }
 
@@ -290,7 +297,9 @@ static bool mt_queues_poll(struct mt_engine *engine)
 bool mt_engine_round(struct mt_engine *engine)
 {
     bool moved = mt_queues_poll(engine); /* which may be what fills rings */
-    moved = mt_rings_poll(engine) || moved;
+    if (!moved || mt_engine_takes(engine)) {
+        moved = mt_rings_poll(engine) || moved;
+    }
     if (!moved && mt_unlikely(engine->rings_owe)) {
         mt_rings_tell(engine);
     }
@@ -341,11 +350,12 @@ bool mt_engine_spin(struct mt_engine *engine)
 {
     uint32_t spins = __atomic_load_n(&engine->spins, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&engine->spins, spins, __ATOMIC_RELAXED);
-    if (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine) &&
-        __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) == NULL &&
-        !engine->rails.rails[0].caps->writes_need_polls &&
-        !mt_eager_waited(engine)) {
+    if (mt_unlikely(engine->forgotten) ||
+        (spins % MT_RING_LOOKS != 0 && mt_rings_empty(engine) &&
+         __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) == NULL &&
+         !engine->rails.rails[0].caps->writes_need_polls &&
+         !mt_eager_waited(engine))) {
         return false; /* and the thread does not count on it */
     }
-    return mt_likely(!engine->forgotten) && mt_turn(engine, true);
+    return mt_turn(engine, true);
 }

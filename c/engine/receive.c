@@ -52,6 +52,17 @@ bool mt_request_choose(struct mt_engine_request *request,
     return newcomer;
 }
 
+void mt_request_halt(const struct mt_engine_request *request,
+                     enum mt_engine_tried what)
+{
+    struct mt_choice *c =
+        mt_choice_get(&request->context->engine->choices[what],
+                      request->context->id, request->buffer.bytes);
+    if (c != NULL) {
+        c->spoilt = true;
+    }
+}
+
 void mt_request_forget(struct mt_engine_request *request)
 {
     struct mt_engine_context *context = request->context;

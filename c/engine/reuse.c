@@ -187,7 +187,7 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
 struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
                                    uint64_t bytes, uint64_t site)
 {
-    struct mt_reuse_sent sent = {false, false};
+    struct mt_reuse_sent sent = {false, false, false};
     if (bytes < r->from) {
         return sent;
     }
@@ -201,6 +201,7 @@ struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
     }
     struct mt_reuse_site *at = mt_site(r, site, bytes);
     if (!mt_pays(r, at, size, row->uses)) {
+        sent.halts = at->rested == 1;
         return sent;
     }
     r->frequent += !row->frequent;

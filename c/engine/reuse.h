@@ -76,6 +76,8 @@ struct mt_reuse {
 struct mt_reuse_sent {
     bool straight; /* from its buffer; else through a copy */
     bool timed;    /* what it costs is wanted: mt_reuse_copied, .._exposed */
+    bool halts;    /* the first one that does not leave straight, of a place whose
+                    * messages did: it waits too long, or how long is not known yet */
 };
 
 /* room and most: powers of two. False: no memory. */

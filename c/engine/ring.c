@@ -6,7 +6,7 @@
  *
  * Nobody is woken by a WRITE. So what a process has to answer goes by SEND, and
  * who has filled a ring and goes on by SEND wakes whoever has to empty it. */
-#include "inside.h"
+#include "rings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,7 @@ void mt_ring_free(struct mt_engine_peer *peer)
     if (peer->ring != NULL) {
         mt_path_ring_writer_close(&peer->ring->out);
         mt_path_ring_reader_close(&peer->ring->in);
+        free(peer->ring->early);
         free(peer->ring);
         peer->ring = NULL;
     }
@@ -48,7 +49,10 @@ void mt_ring_offer(struct mt_engine_peer *peer)
         return;
     }
     struct mt_engine_ring *ring = mt_ring_of(peer);
-    if (ring != NULL &&
+    if (ring != NULL && ring->early == NULL) {
+        ring->early = calloc(peer->credits.o.window, sizeof(*ring->early));
+    }
+    if (ring != NULL && ring->early != NULL &&
         mt_path_ring_reader_open(&ring->in, engine->pd, peer->qp,
                                  engine->ring_bytes) == MT_OK) {
         engine->rings[engine->ring_count] = ring;
@@ -289,17 +293,53 @@ enum mt_status mt_ring_send(struct mt_engine_peer *peer,
     return stored ? MT_OK : MT_EAGAIN;
 }
 
+static enum mt_status mt_take_written(struct mt_engine_ring *ring)
+{
+    const void *at;
+    uint32_t bytes;
+    enum mt_status status = mt_path_ring_peek(&ring->in, &at, &bytes);
+    if (status == MT_OK) {
+        status = mt_arrive_ring(ring->peer, at, bytes);
+    }
+    if (status == MT_OK) {
+        mt_path_ring_drop(&ring->in, bytes);
+    }
+    return status;
+}
+
+void mt_ring_early(struct mt_engine_ring *ring,
+                   const struct mt_credits_message *message)
+{
+    uint32_t room = ring->peer->credits.o.window;
+    ring->early[(ring->early_first + ring->early_count) % room] = *message;
+    mt_engine_add(&ring->early_count, 1);
+}
+
+static enum mt_status mt_take_early(struct mt_engine_ring *ring)
+{
+    struct mt_engine_peer *peer = ring->peer;
+    struct mt_credits_message m = ring->early[ring->early_first];
+    struct mt_wire head;
+    memcpy(&head, m.bytes, sizeof(head));
+    if (head.sequence != peer->arrived + 1) {
+        return MT_EAGAIN;
+    }
+    ring->early_first = (ring->early_first + 1) % peer->credits.o.window;
+    mt_engine_add(&ring->early_count, -1);
+    return mt_mail_arrive(peer, &m);
+}
+
 bool mt_ring_take(struct mt_engine_ring *ring)
 {
     struct mt_engine_peer *peer = ring->peer;
     struct mt_engine *engine = peer->engine;
     bool moved = false;
-    for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended; n++) {
-        const void *at;
-        uint32_t bytes;
-        enum mt_status status = mt_path_ring_peek(&ring->in, &at, &bytes);
-        if (status == MT_OK) {
-            status = mt_arrive_ring(peer, at, bytes);
+    for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended &&
+                         (n == 0 || mt_engine_takes(engine));
+         n++) {
+        enum mt_status status = mt_take_written(ring);
+        if (status == MT_EAGAIN && mt_unlikely(ring->early_count > 0)) {
+            status = mt_take_early(ring);
         }
         if (status == MT_EAGAIN) {
             break;
@@ -308,7 +348,6 @@ bool mt_ring_take(struct mt_engine_ring *ring)
             mt_peer_end(peer);
             break;
         }
-        mt_path_ring_drop(&ring->in, bytes);
         moved = true;
     }
     if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {

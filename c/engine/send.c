@@ -1,7 +1,7 @@
 /* send.c: sends, and whatever else leaves for a peer. Each peer has a queue of
  * requests that something is to be sent for; it goes in order as far as there
  * are credits, and gives each message its number. */
-#include "inside.h"
+#include "rings.h"
 
 #include <string.h>
 

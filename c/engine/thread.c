@@ -37,7 +37,7 @@ enum {
     MT_NAP_MOST_NS = 1600000,
     MT_SPINS = 16, /* rounds in a nap of somebody who waits in a call, .. */
     MT_SPUN = 2,   /* .. and in so many naps, for long */
-    MT_DRAIN_ROUNDS = 64,   /* with the lock, at once */
+    MT_DRAIN_ROUNDS = 16,   /* with the lock, at once */
     MT_WAIT_MOST_MS = 100,  /* should an event be lost, or none exist */
     MT_LOOK_MS = 10,        /* between two looks of who does not listen */
     MT_PATIENCE_NS = 1600000, /* until it answers a call, .. */
@@ -134,19 +134,24 @@ static bool mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
     return fds[2].revents != 0;
 }
 
-/* Polls until nothing comes any more; under the lock, which others may want in
- * between. */
+/* Polls until nothing comes any more, or the program does so itself: what comes
+ * meanwhile may be for receives that it is just about to post. Under the lock, which
+ * others may want in between. */
 static void mt_thread_drain(struct mt_engine *engine)
 {
-    for (uint32_t n = 1; mt_engine_round(engine); n++) {
+    uint32_t rounds = engine->rounds;
+    engine->drains = true;
+    for (uint32_t n = 1; mt_engine_round(engine) && engine->rounds == rounds; n++) {
         engine->counts.thread_rounds++;
         if (n % MT_DRAIN_ROUNDS == 0 || engine->moved_much) {
-            engine->moved_much = false;
-            mt_engine_unlock(engine);
+            engine->drains = engine->moved_much = false;
+            mt_engine_unlock_aside(engine);
             sched_yield();
-            mt_engine_lock(engine);
+            mt_engine_lock_aside(engine);
+            engine->drains = true;
         }
     }
+    engine->drains = false;
 }
 
 static void mt_thread_arm(struct mt_engine *engine, bool solicited)
@@ -200,7 +205,7 @@ void mt_thread_noted(struct mt_engine *engine)
  * that nobody waited for. */
 static uint64_t mt_thread_woken(struct mt_engine *engine)
 {
-    mt_engine_lock(engine);
+    mt_engine_lock_aside(engine);
     uint64_t before = engine->counts.unexpected_messages;
     if (engine->waiting != MT_WAITING_NOT) { /* to take costs system calls */
         engine->counts.thread_events += mt_thread_take(engine);
@@ -210,7 +215,7 @@ static uint64_t mt_thread_woken(struct mt_engine *engine)
     mt_thread_drain(engine);
     mt_device_look(engine);
     uint64_t found = engine->counts.unexpected_messages - before;
-    mt_engine_unlock(engine);
+    mt_engine_unlock_aside(engine);
     return found;
 }
 
@@ -228,14 +233,14 @@ static int mt_thread_may_wait(const struct mt_engine *engine)
 /* One event, or nothing for a while. */
 static void mt_thread_wait(struct mt_engine *engine)
 {
-    mt_engine_lock(engine);
+    mt_engine_lock_aside(engine);
     /* what has to leave waits for credits, which any message may bring */
     bool moved = mt_thread_begin(engine, engine->busy == NULL);
     engine->counts.thread_rounds += moved;
     int wait_ms = mt_thread_may_wait(engine);
     engine->polls = !moved && engine->holding == NULL;
     bool polls = engine->polls;
-    mt_engine_unlock(engine);
+    mt_engine_unlock_aside(engine);
     if (polls) {
         mt_thread_poll(engine, mt_fabric_channel_fd(engine->channel), wait_ms);
     }
@@ -269,15 +274,16 @@ static bool mt_thread_lies_down(struct mt_engine *engine, bool listens)
 static void mt_thread_sleep(struct mt_engine *engine, struct mt_thread *t)
 {
     bool event = false, patient = mt_thread_patient(engine);
+    uint32_t rounds = __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
     __atomic_store_n(&engine->sleep, MT_ASLEEP, __ATOMIC_RELAXED);
-    mt_engine_lock(engine);
+    mt_engine_lock_aside(engine);
     uint64_t before = engine->counts.unexpected_messages;
     bool listens = !mt_thread_attended(engine) &&
                    mt_engine_channel(engine) != NULL &&
                    (!patient || t->flood || mt_datagrams_first(engine));
     bool sleeps = mt_thread_lies_down(engine, listens);
     uint64_t found = engine->counts.unexpected_messages - before;
-    __atomic_store_n(&engine->lock, 0, __ATOMIC_RELEASE);
+    mt_lock_give_aside(&engine->lock);
     if (sleeps) {
         event = mt_thread_poll(
             engine, listens ? mt_fabric_channel_fd(engine->channel) : -1,
@@ -285,7 +291,9 @@ static void mt_thread_sleep(struct mt_engine *engine, struct mt_thread *t)
     }
     bool called = __atomic_exchange_n(&engine->sleep, MT_AWAKE,
                                       __ATOMIC_RELAXED) == MT_CALLED;
-    if (listens || (!called && !mt_thread_attended(engine))) {
+    bool alone = !called && !mt_thread_attended(engine) &&
+                 rounds == __atomic_load_n(&engine->rounds, __ATOMIC_RELAXED);
+    if (listens || alone) {
         found += mt_thread_woken(engine);
     }
     t->flood = found >= MT_FLOOD || (t->flood && found > 0);
@@ -315,10 +323,10 @@ static void mt_thread_serve(struct mt_engine *engine)
         mt_thread_wait(engine);
         return;
     }
-    mt_engine_lock(engine);
+    mt_engine_lock_aside(engine);
     mt_thread_drain(engine);
     mt_device_look(engine);
-    mt_engine_unlock(engine);
+    mt_engine_unlock_aside(engine);
 }
 
 static void mt_thread_watched(struct mt_engine *engine, struct mt_thread *t)
@@ -335,9 +343,9 @@ static bool mt_thread_release(struct mt_engine *engine)
 {
     bool held = __atomic_load_n(&engine->holding, __ATOMIC_RELAXED) != NULL;
     if (held) {
-        mt_engine_lock(engine);
+        mt_engine_lock_aside(engine);
         held = mt_hold_late(engine, mt_engine_now_ns());
-        mt_engine_unlock(engine);
+        mt_engine_unlock_aside(engine);
     }
     return held;
 }

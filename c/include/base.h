@@ -29,4 +29,17 @@ MT_INLINE uint64_t mt_hash(uint64_t v)
     return v * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* Asks for a cache line that is about to be written: this processor has it alone then.
+ * Does nothing else, whatever the address. */
+MT_INLINE void mt_prefetch_to_write(const void *address)
+{
+#if defined(__x86_64__)
+    /* the compiler would only read it ahead: not all processors know this one by
+     * name, but all take it */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+#else
+    __builtin_prefetch(address, 1);
+#endif
+}
+
 #endif

@@ -149,6 +149,8 @@ struct mt_engine_options {
         uint32_t connections, after;
         uint32_t tries; /* of a datagram, see datagrams.h; 0: the default */
     } datagrams;
+    /* The program has one thread at a time in what is called for messages. */
+    bool alone;
     /* A thread that makes progress while the program is elsewhere (in a call of
      * its MPI library, or computing) and somebody depends on this process. */
     bool thread;

@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/lock.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* What is measured of messages straight from memory, and that the model is asked:
  * two simulated processes, and costs that the test sets. Of times that are really
  * taken it only says whether they are 0. */
@@ -202,11 +202,31 @@ static void tried(void)
     world_end();
 }
 
+/* The epoch in which a place begins to rest is no measure: its messages that follow are
+ * not counted, and take their time all the same. */
+static void halted(void)
+{
+    struct mt_eager *e = begin(1);
+    struct mt_engine *engine = &world.engines[0];
+    engine->o.terms.reuse = MT_ENGINE_TRIES_REUSE;
+    for (uint32_t i = 0; i < 200 && e->reuse.retreats == 0; i++) {
+        message(MT_ENGINE_STANDARD, true);
+        e->reuse.seen[SIZE] = 1; /* no copy is timed */
+    }
+    CHECK_EQ(e->reuse.retreats, 1);
+    const struct mt_choice *c =
+        mt_choice_get(&engine->choices[MT_ENGINE_TRIED_REUSE],
+                      world.contexts[0]->id, BYTES);
+    CHECK(c != NULL && c->spoilt && c->messages > 0);
+    world_end();
+}
+
 int main(void)
 {
     waits();
     tried();
     retreat();
+    halted();
     copies();
     keepers();
     return check_failures != 0;

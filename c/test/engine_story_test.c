@@ -1,4 +1,4 @@
-/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
+/* sources: c/engine/arrive.c c/engine/choice.c c/engine/decisions.c c/engine/eager.c c/engine/hold.c c/engine/keeper.c c/engine/layout.c c/engine/lock.c c/engine/match.c c/engine/progress.c c/engine/receive.c c/engine/reuse.c c/engine/ring.c c/engine/rtr.c c/engine/send.c c/engine/transfer.c c/engine/trial.c c/engine/usage.c c/engine/verify.c c/engine/wire.c c/fabric/crc32c.c c/fabric/paths/credits.c c/fabric/paths/paths.c c/fabric/paths/reads.c c/fabric/paths/ring.c */
 /* Receives that ask first (testdata/rtr), short messages straight from the memory of
  * their sender (testdata/reuse), and messages that leave together (testdata/hold),
  * rule by rule: each file is a story of

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../engine/inside.h"
+#include "../engine/rings.h"
 #include "check.h"
 #include "bare_device.h"
 

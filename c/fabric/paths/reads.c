@@ -25,20 +25,25 @@ static enum mt_status mt_read_begin(struct mt_reads *reads,
     return status;
 }
 
+struct mt_read *mt_reads_take(struct mt_reads *reads)
+{
+    struct mt_read *read = reads->first;
+    reads->waiting--;
+    reads->first = read->next;
+    if (reads->first == NULL) {
+        reads->last = &reads->first;
+    }
+    return read;
+}
+
 enum mt_status mt_reads_flush(struct mt_reads *reads)
 {
     while (reads->first != NULL && reads->tokens > 0) {
-        struct mt_read *read = reads->first;
-        struct mt_read *next = read->next;
-        enum mt_status status = mt_read_begin(reads, read);
+        enum mt_status status = mt_read_begin(reads, reads->first);
         if (status != MT_OK) {
             return status;
         }
-        reads->waiting--;
-        reads->first = next;
-        if (next == NULL) {
-            reads->last = &reads->first;
-        }
+        mt_reads_take(reads);
     }
     return reads->first == NULL ? MT_OK : MT_EAGAIN;
 }

@@ -44,4 +44,8 @@ struct mt_read *mt_reads_done(struct mt_reads *reads,
  * the queue. */
 enum mt_status mt_reads_flush(struct mt_reads *reads);
 
+/* Takes the first of those that wait back, of which there are some: where the queue pair
+ * has failed, and its device refuses to flush what is posted to it. */
+struct mt_read *mt_reads_take(struct mt_reads *reads);
+
 #endif

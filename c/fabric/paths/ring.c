@@ -27,6 +27,18 @@ static void *mt_ring_pointer(const struct mt_fabric_qp *qp, uint64_t address,
 
 /* ---- writing ---- */
 
+enum { MT_RING_AHEAD = 4 * MT_PATH_RING_LINE };
+
+/* The line of a message to come, which the reader had in the last lap, to this processor:
+ * it takes as long as a message, and otherwise all that the program stores behind that
+ * message would wait for it. */
+static void mt_writer_fetches(const struct mt_path_ring_writer *w)
+{
+    if (w->bytes - w->at > MT_RING_AHEAD) {
+        mt_prefetch_to_write(w->place + w->at + MT_RING_AHEAD);
+    }
+}
+
 enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                         struct mt_fabric_pd *pd,
                                         struct mt_fabric_qp *qp,
@@ -196,6 +208,7 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
         }
         mt_write_flag(w, bytes);
         mt_writer_move(w, mt_path_ring_lines(bytes));
+        mt_writer_fetches(w);
         return MT_OK;
     }
     if (mt_unlikely(more > 0) && w->held > 0) {
