@@ -67,8 +67,9 @@ func (c *cTable) Drained(r *Region) bool {
 	return c.order(front.Order{Verb: front.Drain, Slot: uint32(r.Slot())})
 }
 
-func (c *cTable) ForgetAll()       { c.order(front.Order{Verb: front.ForgetAll}) }
-func (c *cTable) breached() string { return "" }
+func (c *cTable) Forget(addr uint64) { c.order(front.Order{Verb: front.Forget, Start: addr}) }
+func (c *cTable) ForgetAll()         { c.order(front.Order{Verb: front.ForgetAll}) }
+func (c *cTable) breached() string   { return "" }
 
 func (c *cTable) take(_ *Generations, addr, length uint64) (*Region, func(), bool) {
 	if slot := c.Take(addr, length); slot >= 0 {

@@ -25,14 +25,15 @@ type Core struct {
 	// lru has the regions of the index. One that is in use when it is the
 	// oldest is moved to the other end, so it need not be touched while held.
 	lru   *simplelru.LRU[*Region, struct{}]
-	dying []*Region // not in the index any more, still referenced
-	slots []int     // of the front, free
-	fixed uint64    // bytes of regions that are held or dying: not to be evicted
-	swept uint64    // total of the generations when sweep looked last
-	most  uint64    // MaxBytes, or what could be pinned when more was refused
-	wary  int       // calls of Maintain until most is MaxBytes again
-	vain  []*Region // whose memory changed before they were found, since Maintain
-	asked bool      // the front waits with asking for pages that were refused
+	dying []*Region       // not in the index any more, still referenced
+	slots []int           // of the front, free
+	fixed uint64          // bytes of regions that are held or dying: not to be evicted
+	swept uint64          // total of the generations when sweep looked last
+	most  uint64          // MaxBytes, or what could be pinned when more was refused
+	wary  int             // calls of Maintain until most is MaxBytes again
+	vain  []*Region       // whose memory changed before they were found, since Maintain
+	again map[uint64]bool // pages whose memory changed before it was registered, since then
+	asked bool            // the front waits with asking for pages that were refused
 	dead  bool
 	stats Stats
 }
@@ -47,7 +48,7 @@ func NewCore(o Options) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("regcache: %w", err)
 	}
-	c := &Core{opt: o, lru: lru, most: o.MaxBytes}
+	c := &Core{opt: o, lru: lru, most: o.MaxBytes, again: map[uint64]bool{}}
 	for slot := o.MaxRegions - 1; o.Front != nil && slot >= 0; slot-- {
 		c.slots = append(c.slots, slot)
 	}
@@ -80,8 +81,9 @@ func (c *Core) Acquire(addr, length uint64) (*Region, error) {
 // the request's generations, read by the thread that asked, when it asked.
 //
 // Memory that changes for every message is registered in vain for each. So what
-// changed before it could be registered, or before it was found again, is not
-// asked for before Maintain: the caller copies anyway.
+// changed before it was found again, or twice before it could be registered, is not
+// asked for before Maintain: the caller copies anyway. Once it may be that only the
+// service came late.
 func (c *Core) Promote(addr, length, since uint64) error {
 	if c.opt.Front == nil {
 		return errors.New("regcache: Promote needs Options.Front")
@@ -97,6 +99,9 @@ func (c *Core) Promote(addr, length, since uint64) error {
 	case err == nil: // the monitor went away meanwhile
 		c.release(r)
 		err = c.refusal(addr, length, NoMonitor, nil)
+	case refusedFor(err, Changed) && !c.again[addr/c.opt.PageSize] && !c.inVain(addr, addr+length):
+		c.again[addr/c.opt.PageSize] = true
+		c.opt.Front.Forget(addr)
 	default:
 		c.asked = true // asked for again after Maintain
 	}

@@ -114,6 +114,7 @@ func (c *Core) Sweep() {
 func (c *Core) Maintain() {
 	c.Sweep()
 	c.vain = nil
+	clear(c.again)
 	if c.asked {
 		c.asked = false
 		c.opt.Front.ForgetAll()

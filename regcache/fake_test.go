@@ -120,6 +120,7 @@ func (t *table) Retire(r *Region) bool {
 
 func (t *table) Revoke(r *Region)       { t.slots[r.Slot()].revoked = true }
 func (t *table) Drained(r *Region) bool { return t.slots[r.Slot()].refs == 0 }
+func (t *table) Forget(addr uint64)     { delete(t.asked, addr/page) }
 func (t *table) ForgetAll()             { clear(t.asked) }
 
 func (t *table) breached() string { return t.wrong }

@@ -42,7 +42,8 @@ type Front interface {
 	Revoke(r *Region)
 	// Drained reports whether the last reference to a revoked region is gone.
 	Drained(r *Region) bool
-	// ForgetAll lets every page be asked for again.
+	// Forget lets the page of addr be asked for again, ForgetAll every page.
+	Forget(addr uint64)
 	ForgetAll()
 }
 

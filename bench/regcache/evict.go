@@ -180,11 +180,14 @@ func (t *table) Retire(r *regcache.Region) bool {
 // Revoke withdraws r.
 func (t *table) Revoke(r *regcache.Region) { delete(t.regions, r.Start()) }
 
-// Point, Drained and ForgetAll have nothing to do.
+// Point, Drained, Forget and ForgetAll have nothing to do.
 func (t *table) Point(uint64, *regcache.Region) {}
 
 // Drained is true: nothing is held.
 func (t *table) Drained(*regcache.Region) bool { return true }
+
+// Forget does nothing.
+func (t *table) Forget(uint64) {}
 
 // ForgetAll does nothing.
 func (t *table) ForgetAll() {}

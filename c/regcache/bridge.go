@@ -45,6 +45,7 @@ const (
 	Retire    = C.MT_REGCACHE_RETIRE
 	Revoke    = C.MT_REGCACHE_REVOKE
 	Drain     = C.MT_REGCACHE_DRAIN
+	Forget    = C.MT_REGCACHE_FORGET
 	ForgetAll = C.MT_REGCACHE_FORGET_ALL
 )
 

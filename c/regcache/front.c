@@ -246,6 +246,8 @@ static enum mt_status mt_regcache_obey(struct mt_regcache *cache,
         return mt_regcache_revoke(cache, order);
     case MT_REGCACHE_DRAIN:
         return mt_regcache_drain(cache, order);
+    case MT_REGCACHE_FORGET:
+        return mt_regcache_forget(cache, order);
     case MT_REGCACHE_FORGET_ALL:
         return mt_regcache_forget_all(cache);
     }

@@ -205,7 +205,8 @@ enum mt_regcache_verb {
                             RETIRE; done: revoked and drained */
     MT_REGCACHE_REVOKE,  /* no new references; done: drained */
     MT_REGCACHE_DRAIN,   /* done: the references of a revoked slot are gone */
-    MT_REGCACHE_FORGET_ALL, /* all pages may be asked for again */
+    MT_REGCACHE_FORGET,  /* the page of start may be asked for again */
+    MT_REGCACHE_FORGET_ALL,
 };
 
 struct mt_regcache_order {

@@ -161,7 +161,8 @@ static void test_misses(void)
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 1);
     CHECK(mt_regcache_region_get(&cache, at(0x5000), 1) == NULL);
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 0);
-    simple(MT_REGCACHE_FORGET_ALL, 0);
+    order((struct mt_regcache_order){.verb = MT_REGCACHE_FORGET,
+                                     .start = 0x5fff});
     CHECK(mt_regcache_region_get(&cache, at(0x5000), 1) == NULL);
     CHECK_EQ(mt_regcache_misses_take(&cache, misses, 9), 1);
     simple(MT_REGCACHE_FORGET_ALL, 0);
@@ -476,7 +477,8 @@ static bool serve_miss(const struct mt_regcache_miss *miss)
         slot++;
     }
     if (slot == SLOTS) {
-        simple(MT_REGCACHE_FORGET_ALL, 0);
+        order((struct mt_regcache_order){.verb = MT_REGCACHE_FORGET,
+                                         .start = miss->address});
         return false;
     }
     for (uint64_t page = start; page < end; page += PAGE) {

@@ -92,7 +92,8 @@ func (f front) Revoke(r *regcache.Region) { f.serve(C.MT_REGCACHE_REVOKE, uint32
 func (f front) Drained(r *regcache.Region) bool {
 	return f.serve(C.MT_REGCACHE_DRAIN, uint32(r.Slot()), nil, 0)
 }
-func (f front) ForgetAll() { f.serve(C.MT_REGCACHE_FORGET_ALL, 0, nil, 0) }
+func (f front) Forget(addr uint64) { f.serve(C.MT_REGCACHE_FORGET, 0, nil, addr) }
+func (f front) ForgetAll()         { f.serve(C.MT_REGCACHE_FORGET_ALL, 0, nil, 0) }
 
 // watched reads the pointer to the generations, which whoever watches memory
 // sets and takes away again.
