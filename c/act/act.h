@@ -79,7 +79,7 @@ extern struct mt_act mt_act;
 
 MT_INLINE void mt_act_lock(void)
 {
-    while (mt_unlikely(mt_act.threads) &&
+    while (mt_unlikely(mt_act.threads || mt_act.host->threads) &&
            __atomic_exchange_n(&mt_act.lock, 1, __ATOMIC_ACQUIRE) != 0) {
         sched_yield(); /* held for a few instructions, unless preempted */
     }

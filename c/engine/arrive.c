@@ -191,7 +191,7 @@ bool mt_arrive_early(struct mt_engine_peer *peer, const void *bytes,
                      uint32_t count)
 {
     struct mt_engine_ring *ring = peer->ring;
-    const struct mt_engine *engine = peer->engine;
+    const uint32_t *posted = &peer->engine->posted;
     struct mt_wire head;
     if (ring == NULL || ring->in.memory == NULL || count < sizeof(head)) {
         return false;
@@ -200,11 +200,10 @@ bool mt_arrive_early(struct mt_engine_peer *peer, const void *bytes,
     if (head.kind != MT_WIRE_EAGER || head.flags != 0) {
         return false;
     }
-    while (head.sequence != peer->arrived + 1 && mt_engine_takes(engine) &&
+    while (head.sequence != peer->arrived + 1 && *posted > 0 &&
            mt_ring_take(ring)) {
     }
-    return head.sequence != peer->arrived + 1 && !mt_engine_takes(engine) &&
-           !peer->ended;
+    return head.sequence != peer->arrived + 1 && *posted == 0 && !peer->ended;
 }
 
 static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,

@@ -296,8 +296,9 @@ static bool mt_queues_poll(struct mt_engine *engine)
 
 bool mt_engine_round(struct mt_engine *engine)
 {
+    bool awaited = engine->posted > 0;
     bool moved = mt_queues_poll(engine); /* which may be what fills rings */
-    if (!moved || mt_engine_takes(engine)) {
+    if (!awaited || engine->posted > 0) {
         moved = mt_rings_poll(engine) || moved;
     }
     if (!moved && mt_unlikely(engine->rings_owe)) {

@@ -333,9 +333,9 @@ bool mt_ring_take(struct mt_engine_ring *ring)
 {
     struct mt_engine_peer *peer = ring->peer;
     struct mt_engine *engine = peer->engine;
-    bool moved = false;
+    bool moved = false, awaited = engine->posted > 0;
     for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended &&
-                         (n == 0 || mt_engine_takes(engine));
+                         (!awaited || engine->posted > 0);
          n++) {
         enum mt_status status = mt_take_written(ring);
         if (status == MT_EAGAIN && mt_unlikely(ring->early_count > 0)) {

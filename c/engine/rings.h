@@ -4,12 +4,6 @@
 
 #include "inside.h"
 
-/* Under the lock: whether messages are taken that nobody may be waiting for. */
-MT_INLINE bool mt_engine_takes(const struct mt_engine *engine)
-{
-    return engine->posted > 0 || engine->drains;
-}
-
 /* Whether messages are stored into the ring of a peer, and not posted. */
 MT_INLINE bool mt_ring_stores(const struct mt_engine_peer *peer)
 {
@@ -36,10 +30,11 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
                                const struct mt_wire_message *message);
 enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
                                 const struct mt_wire_message *message);
-/* Messages that lie in the ring, or came early, and are in their turn. Where no receive
- * waits it is one, so that what a probe looks for is found: the others stay where they
- * are until a receive is posted that they go to straight from there, and who has sent
- * them has no more room than there is. True: there were some. */
+/* Messages that lie in the ring, or came early, and are in their turn. Where receives wait
+ * it ends with the last of these: what comes behind stays where it is until a receive is
+ * posted that it goes to straight from there, and its sender has no more room than there
+ * is. Where none waits, somebody may look for a message by a probe, or wait for what is
+ * behind them: many are taken. True: there were some. */
 bool mt_ring_take(struct mt_engine_ring *ring);
 /* One that mt_arrive_early said may wait. */
 void mt_ring_early(struct mt_engine_ring *ring,

@@ -140,18 +140,15 @@ static bool mt_thread_poll(struct mt_engine *engine, int fd, int timeout_ms)
 static void mt_thread_drain(struct mt_engine *engine)
 {
     uint32_t rounds = engine->rounds;
-    engine->drains = true;
     for (uint32_t n = 1; mt_engine_round(engine) && engine->rounds == rounds; n++) {
         engine->counts.thread_rounds++;
         if (n % MT_DRAIN_ROUNDS == 0 || engine->moved_much) {
-            engine->drains = engine->moved_much = false;
+            engine->moved_much = false;
             mt_engine_unlock_aside(engine);
             sched_yield();
             mt_engine_lock_aside(engine);
-            engine->drains = true;
         }
     }
-    engine->drains = false;
 }
 
 static void mt_thread_arm(struct mt_engine *engine, bool solicited)

@@ -167,12 +167,12 @@ enum mt_status mt_fabric_devices(struct mt_fabric_device *devices,
 enum mt_status mt_fabric_devices_all(struct mt_fabric_device **devices_p,
                                      uint32_t *count_p)
 {
+    enum { MT_USUAL = 64, MT_MORE = 8 }; /* that may come meanwhile */
     struct mt_fabric_device *devices = NULL;
-    uint32_t count = 0, room;
-    mt_fabric_devices(NULL, 0, &count);
+    uint32_t count = MT_USUAL - MT_MORE, room;
     do {
         free(devices);
-        room = count + 8; /* some may come meanwhile */
+        room = count + MT_MORE;
         devices = calloc(room, sizeof(*devices));
         if (devices == NULL) {
             return MT_ENOMEM;

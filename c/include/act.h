@@ -33,7 +33,8 @@ struct mt_act_host {
     uint32_t family;  /* enum mt_mpi_family (segment.gen.h) */
     uint32_t world_rank, world_size;
     const char *world; /* which MPI_COMM_WORLD of the job this is */
-    bool threads; /* MPI_THREAD_MULTIPLE was granted */
+    bool threads; /* MPI_THREAD_MULTIPLE was granted; later true also where a session
+                   * began, whose thread level is its own */
     /* The MPI library's function, its PMPI_ name, by enum mt_call id; NULL: it
      * has none. */
     void *const *native;

@@ -314,6 +314,11 @@ static void mt_act_decided(uint32_t state, const char *reason)
     }
 }
 
+void mt_act_several(void)
+{
+    mt_act_host.threads = true;
+}
+
 /* All ranks have it loaded. */
 static bool mt_act_run(mt_act_start_fn *start, const char *policy, char *why)
 {

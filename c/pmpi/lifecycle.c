@@ -217,6 +217,7 @@ void mt_life_session_begin(const struct mt_family_ops *ops)
     mt_sessions++;
     /* a session's thread level is its own, MPI_Query_thread does not tell it */
     mt_request_threads = 1;
+    mt_act_several();
     if (h == NULL || mt_forked || h->init_exit_ticks != 0) {
         return;
     }

@@ -199,6 +199,8 @@ enum mt_presence mt_presence_loaded(const char *refused, char *why);
 
 /* act.c: at the end of MPI_Init, on all ranks of MPI_COMM_WORLD. */
 void mt_act_begin(bool spawned);
+/* From now on several threads may call at once. */
+void mt_act_several(void);
 
 /* lifecycle.c */
 void mt_kill_switch(const char *why);
