@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -26,6 +27,11 @@ func (e *Effective) check() Problems {
 	}
 	if e.Text("eager") == "reuse" && e.Number("reuse_from") > limit && !e.elsewhere(-1, "reuse_from") && !e.elsewhere(-1, "eager_limit") {
 		tell(e.stated("reuse_from", "eager_limit"), "eager=reuse never happens: reuse_from is %s, above the eager_limit of %s", sizeText(e.Number("reuse_from")), sizeText(limit))
+	}
+	for _, pattern := range strings.Split(e.Text("device"), "+") {
+		if _, err := path.Match(pattern, ""); err != nil {
+			tell("device", "%s: a [ without its ] behind it", pattern)
+		}
 	}
 	for i := range e.Rules {
 		out = append(out, e.checkRule(i)...)
@@ -237,8 +243,12 @@ type Device struct {
 	Datagrams bool     // has UD
 }
 
+// called is as fnmatch of c/act/device.c: *, ?, and [a-c] or [!a-c].
 func (d *Device) called(pattern string) bool {
-	return slices.ContainsFunc(d.Names, func(name string) bool { return match(pattern, name) })
+	return slices.ContainsFunc(d.Names, func(name string) bool {
+		ok, err := path.Match(strings.ReplaceAll(pattern, "[!", "[^"), name)
+		return ok && err == nil
+	})
 }
 
 // CheckDevices finds what a policy demands that the devices of a node, in their order,
