@@ -201,9 +201,10 @@ bool mt_arrive_early(struct mt_engine_peer *peer, const void *bytes,
         return false;
     }
     while (head.sequence != peer->arrived + 1 && *posted > 0 &&
-           mt_ring_take(ring)) {
+           mt_ring_take(ring, true)) {
     }
-    return head.sequence != peer->arrived + 1 && *posted == 0 && !peer->ended;
+    return (int32_t)(head.sequence - peer->arrived) > 1 && *posted == 0 &&
+           !peer->ended && mt_ring_waits(ring);
 }
 
 static enum mt_status mt_arrive_in_turn(struct mt_engine_peer *peer,
@@ -244,7 +245,7 @@ enum mt_status mt_arrive(struct mt_engine_peer *peer, const void *bytes,
     }
     while (m.head.sequence != peer->arrived + 1) {
         if (peer->ring == NULL || peer->ring->in.memory == NULL ||
-            !mt_ring_take(peer->ring)) {
+            !mt_ring_take(peer->ring, peer->engine->posted > 0)) {
             return MT_EPEER;
         }
     }

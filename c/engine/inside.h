@@ -226,6 +226,8 @@ struct mt_engine {
     uint64_t ring_bytes; /* of each; 0: none, the same on all processes */
     struct mt_engine_ring *rings[MT_ENGINE_RINGS]; /* those that are polled */
     uint32_t ring_count, ring_turn;
+    uint32_t ring_first; /* which is polled first the next time */
+    uint32_t ring_skips; /* rounds in which all receives had their messages already */
     bool rings_owe; /* of one a quarter was read, which its writer was not told */
     struct mt_engine_ring *holding; /* both are read without the lock */
     uint32_t looks;                 /* of mt_engine_look */

@@ -4,16 +4,21 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MT_LOCK_SPINS = 100 };
 
+static bool mt_lock_asks(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
 void mt_lock_open(struct mt_lock *lock, bool alone)
 {
     *lock = (struct mt_lock){
-        .biased = alone && syscall(SYS_membarrier,
-                                   MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0,
-                                   0) == 0};
+        .biased =
+            alone && mt_lock_asks(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)};
 }
 
 void mt_lock_forget(struct mt_lock *lock)
@@ -53,6 +58,20 @@ void mt_lock_take_slow(struct mt_lock *lock)
     } while (__atomic_load_n(&lock->wanted, __ATOMIC_ACQUIRE) != 0);
 }
 
+/* Where the system call is refused, as it may be from some time on: by a filter that the
+ * program sets, to a process that was restored, or for want of memory. What a processor
+ * has stored its others see by themselves in less than a microsecond. */
+static void mt_lock_barrier(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    if (!mt_lock_asks(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
+        !(mt_lock_asks(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+          mt_lock_asks(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) &&
+        !mt_lock_asks(MEMBARRIER_CMD_GLOBAL)) {
+        nanosleep(&pause, NULL);
+    }
+}
+
 void mt_lock_take_aside(struct mt_lock *lock)
 {
     if (!lock->biased) {
@@ -61,6 +80,6 @@ void mt_lock_take_aside(struct mt_lock *lock)
     }
     mt_lock_exchange(&lock->wanted);
     /* the program's thread has stored taken before this, or loads wanted after it */
-    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    mt_lock_barrier();
     mt_lock_await(&lock->taken);
 }

@@ -6,6 +6,7 @@ enum {
     /* Who spins looks further than at rings in one of so many turns: */
     MT_RING_TURNS = 8, /* that found something in them */
     MT_RING_LOOKS = 4, /* that found nothing */
+    MT_RING_SKIPS = 8, /* rounds, of which one looks into rings without a need */
     MT_DEVICE_TURNS = 4096, /* turns without anything between looks at events */
 };
 
@@ -298,8 +299,10 @@ bool mt_engine_round(struct mt_engine *engine)
 {
     bool awaited = engine->posted > 0;
     bool moved = mt_queues_poll(engine); /* which may be what fills rings */
-    if (!awaited || engine->posted > 0) {
-        moved = mt_rings_poll(engine) || moved;
+    bool served = awaited && engine->posted == 0;
+    /* who looks by a probe, each time behind such a round, finds what is in one */
+    if (!served || ++engine->ring_skips % MT_RING_SKIPS == 0) {
+        moved = mt_rings_poll(engine, awaited) || moved;
     }
     if (!moved && mt_unlikely(engine->rings_owe)) {
         mt_rings_tell(engine);
@@ -323,7 +326,7 @@ static bool mt_turn(struct mt_engine *engine, bool spins)
     if (!spins || engine->rails.rails[0].caps->writes_need_polls) {
         moved = mt_engine_round(engine);
     } else {
-        moved = mt_rings_poll(engine);
+        moved = mt_rings_poll(engine, engine->posted > 0);
         /* whoever waited for what was there waits no longer */
         if (!moved || ++engine->ring_turn % MT_RING_TURNS == 0) {
             moved = mt_queues_poll(engine) || moved;

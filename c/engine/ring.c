@@ -329,14 +329,12 @@ static enum mt_status mt_take_early(struct mt_engine_ring *ring)
     return mt_mail_arrive(peer, &m);
 }
 
-bool mt_ring_take(struct mt_engine_ring *ring)
+bool mt_ring_take(struct mt_engine_ring *ring, bool awaited)
 {
     struct mt_engine_peer *peer = ring->peer;
     struct mt_engine *engine = peer->engine;
-    bool moved = false, awaited = engine->posted > 0;
-    for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended &&
-                         (!awaited || engine->posted > 0);
-         n++) {
+    bool moved = false;
+    for (unsigned n = 0; n < MT_RING_AT_ONCE && !peer->ended; n++) {
         enum mt_status status = mt_take_written(ring);
         if (status == MT_EAGAIN && mt_unlikely(ring->early_count > 0)) {
             status = mt_take_early(ring);
@@ -349,6 +347,9 @@ bool mt_ring_take(struct mt_engine_ring *ring)
             break;
         }
         moved = true;
+        if (awaited && engine->posted == 0) {
+            break;
+        }
     }
     if (mt_unlikely(mt_path_ring_owing(&ring->in)) && !peer->ended) {
         if (ring->in.word != NULL || mt_path_ring_late(&ring->in)) {

@@ -30,12 +30,12 @@ enum mt_status mt_ring_offered(struct mt_engine_peer *peer,
                                const struct mt_wire_message *message);
 enum mt_status mt_ring_accepted(struct mt_engine_peer *peer,
                                 const struct mt_wire_message *message);
-/* Messages that lie in the ring, or came early, and are in their turn. Where receives wait
- * it ends with the last of these: what comes behind stays where it is until a receive is
- * posted that it goes to straight from there, and its sender has no more room than there
- * is. Where none waits, somebody may look for a message by a probe, or wait for what is
- * behind them: many are taken. True: there were some. */
-bool mt_ring_take(struct mt_engine_ring *ring);
+/* Messages that lie in the ring, or came early, and are in their turn. awaited: one, and
+ * more while receives wait; what comes behind stays where it is until a receive is posted
+ * that it goes to straight from there, and its sender has no more room than there is.
+ * Else somebody may look for a message by a probe, or wait for what is behind them: many
+ * are taken. True: there were some. */
+bool mt_ring_take(struct mt_engine_ring *ring, bool awaited);
 /* One that mt_arrive_early said may wait. */
 void mt_ring_early(struct mt_engine_ring *ring,
                    const struct mt_credits_message *message);
@@ -61,16 +61,22 @@ MT_INLINE bool mt_rings_empty(const struct mt_engine *engine)
     return count > 0;
 }
 
-/* The messages of all rings. */
-MT_INLINE bool mt_rings_poll(struct mt_engine *engine)
+/* The messages of all rings. awaited: receives waited when the turn began, and it ends with
+ * the last of these; the next one begins with the next ring, so that none is passed over
+ * for ever. */
+MT_INLINE bool mt_rings_poll(struct mt_engine *engine, bool awaited)
 {
-    bool moved = false;
-    for (uint32_t i = 0; i < engine->ring_count; i++) {
-        struct mt_engine_ring *ring = engine->rings[i];
+    uint32_t count = engine->ring_count, at = engine->ring_first;
+    bool moved = false, ends = false;
+    for (uint32_t n = 0; n < count && !ends; n++) {
+        struct mt_engine_ring *ring = engine->rings[at];
+        at = at + 1 < count ? at + 1 : 0;
         if (mt_ring_waits(ring)) {
-            moved = mt_ring_take(ring) || moved;
+            moved = mt_ring_take(ring, awaited) || moved;
+            ends = awaited && engine->posted == 0;
         }
     }
+    engine->ring_first = at;
     return moved;
 }
 

@@ -157,6 +157,98 @@ static void run_probed(void *argument)
     fix_close();
 }
 
+/* A probe for what lies in a ring finds it, whatever else comes for receives meanwhile:
+ * each time that it looks the last receive posted has its message, by another way. */
+static void run_passed_by(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    enum { TIMES = 20, PATIENCE = 10, STREAM = ASKED, WANTED = ASKED + 1 };
+    char b[8] = {0}, in[8];
+    struct mt_buffer flat_b = flat(b, sizeof(b));
+    struct mt_engine_request r, s;
+    struct mt_engine_envelope e;
+    int found = -1;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    if (fix.rank < 2) {
+        fix_talk(c, 1 - (int)fix.rank, TALK);
+    }
+    fix_barrier();
+    if (fix.rank == 1) {
+        start_send(c, &s, 0, WANTED, b, sizeof(b));
+        finish(&s);
+    }
+    for (int i = 0; i < TIMES; i++) {
+        if (fix.rank == 0) {
+            start_receive(c, &r, 2, STREAM, in, sizeof(in));
+        }
+        if (fix.rank == 2) {
+            EQ(mt_engine_send(c, &s, 0, STREAM, MT_ENGINE_SYNCHRONOUS, &flat_b), MT_OK);
+        }
+        still_barrier();
+        if (fix.rank == 0) {
+            mt_engine_progress(fix.engine);
+            if (found < 0 && mt_engine_probe(c, 1, WANTED, &e, NULL) == MT_OK) {
+                found = i;
+            }
+            finish(&r);
+        }
+        if (fix.rank == 2) {
+            finish(&s);
+        }
+    }
+    if (fix.rank == 0) {
+        CHECK(found >= 0 && found < PATIENCE);
+        start_receive(c, &r, 1, WANTED, in, sizeof(in));
+        finish(&r);
+    }
+    mt_engine_context_close(c);
+    fix_close();
+}
+
+/* Of many rings, too, only the one is read whose message is waited for, and if all
+ * receives have theirs, none. */
+static void run_many(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    enum { N = 100 };
+    static struct mt_engine_request s[N];
+    char b[8] = {0}, in[8];
+    struct mt_engine_request r;
+    struct mt_engine_counts before, counts;
+    fix_open(&o);
+    struct mt_engine_context *c = fix_context(7);
+    for (unsigned p = 1; p < fix.size; p++) {
+        if (fix.rank == 0 || fix.rank == p) {
+            fix_talk(c, fix.rank == 0 ? (int)p : 0, TALK);
+        }
+    }
+    fix_barrier();
+    still_barrier();
+    for (int i = 0; fix.rank > 0 && i < N; i++) {
+        start_send(c, &s[i], 0, ASKED, b, sizeof(b));
+    }
+    still_barrier();
+    mt_engine_count(fix.engine, &before);
+    for (int i = 0; fix.rank == 0 && i < N; i++) {
+        for (unsigned p = 1; p < fix.size; p++) {
+            bool any = i >= N / 2;
+            start_receive(c, &r, any ? MT_ENGINE_ANY : (int)p, ASKED, in, sizeof(in));
+            while (!mt_engine_done(&r)) {
+                mt_engine_spin(fix.engine);
+            }
+        }
+    }
+    for (int i = 0; fix.rank > 0 && i < N; i++) {
+        finish(&s[i]);
+    }
+    mt_engine_count(fix.engine, &counts);
+    CHECK(fix.rank > 0 ||
+          counts.unexpected_messages - before.unexpected_messages < N / 4);
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 int main(void)
 {
     static const char *const devices[] = {"shm", "iwarp:lo"};
@@ -172,6 +264,9 @@ int main(void)
         right = fix_run("asked for", 2, run_asked, &o) && right;
         right = fix_run("a ring that is full", 2, run_full, &o) && right;
         right = fix_run("a probe", 2, run_probed, &o) && right;
+        right = fix_run("passed by", 3, run_passed_by, &o) && right;
+        o.ring_bytes = 65536;
+        right = fix_run("many rings", 4, run_many, &o) && right;
     }
     return !right;
 }
