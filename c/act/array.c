@@ -27,14 +27,14 @@ static struct mt_act_request *ours_at(const struct mt_act_array *array, int i)
 }
 
 /* Without it nobody could wait for the library's requests. */
-static MT_Request *copy_room(int count)
+static void *room(int count, size_t bytes)
 {
-    MT_Request *copy = malloc((size_t)count * sizeof(MT_Request));
-    if (copy == NULL) {
+    void *memory = malloc((size_t)count * bytes);
+    if (memory == NULL) {
         mt_act.host->say(false, "no memory to wait for an array of requests");
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
     }
-    return copy;
+    return memory;
 }
 
 /* False: none is ours. */
@@ -64,7 +64,8 @@ static bool array_begin(struct mt_act_array *array, int count,
     }
     mt_act_look();
     if (mt_unlikely(array->natives > 0)) {
-        array->copy = count <= MT_ACT_FEW ? array->few : copy_room(count);
+        array->copy = count <= MT_ACT_FEW ? array->few
+                                           : room(count, sizeof(MT_Request));
         array->wait.untold = true; /* the library may call error handlers */
     }
     for (int i = 0; array->copy != NULL && i < count; i++) {
@@ -202,47 +203,105 @@ static int array_result(struct mt_act_comm *failed, int native)
     return failed != NULL ? failed_end(failed, MT_ERR_IN_STATUS) : native;
 }
 
+/* Requests of the library's that were ended before all of ours were. */
+struct mt_act_ended {
+    int count;
+    int *places; /* in the array; room for all of the library's */
+    MT_Status *statuses;
+};
+
 /* While one of ours is not done the library's go on, those too that do so only in
- * calls which name them (nonblocking collective input and output of MPICH). One that
- * never ends stands for ours, so that they are looked at and stay what they are. No
- * thread ever ends it, so all may show it to the library at once. False: for an error
- * the library has ended some, *native_p. */
-static bool natives_go_on(struct mt_act_array *array, MT_Status *statuses,
+ * calls which name them (nonblocking collective input and output of MPICH). What is done
+ * is ended at once: Testall of MPICH asks the function of a generalized request again
+ * each time. False: one has failed, *native_p. */
+static bool natives_go_on(struct mt_act_array *array, struct mt_act_ended *ended,
                           int *native_p)
 {
-    int flag;
+    int some = 0;
     if (array->copy == NULL) {
         return true;
     }
-    array->copy[array->undone] = mt_act.never;
-    *native_p = MT_PMPI(Testall)(array->count, array->copy, &flag, statuses);
-    array->copy[array->undone] = MT_REQUEST_NULL;
+    if (ended->places == NULL) {
+        ended->places = room(array->natives, sizeof(int));
+        ended->statuses = room(array->natives, sizeof(MT_Status));
+    }
+    *native_p = MT_PMPI(Testsome)(array->count, array->copy, &some,
+                                  ended->places + ended->count,
+                                  ended->statuses + ended->count);
+    if (some == MT_UNDEFINED ||
+        (*native_p != MT_SUCCESS && *native_p != MT_ERR_IN_STATUS)) {
+        some = 0;
+    }
+    for (int i = 0; i < some && *native_p == MT_SUCCESS; i++) {
+        ended->statuses[ended->count + i].error = MT_SUCCESS;
+    }
+    ended->count += some;
     return *native_p == MT_SUCCESS;
+}
+
+/* The library's that are left, once all of ours are done; failed, unless MT_SUCCESS: one
+ * that was ended before has. Before complete_ours, which writes over empty places. */
+static int natives_end(struct mt_act_array *array, struct mt_act_ended *ended,
+                       int failed, MT_Status *statuses)
+{
+    int native = failed;
+    if (failed == MT_SUCCESS) {
+        native = MT_PMPI(Waitall)(array->count, array->copy, statuses);
+    }
+    for (int i = 0; failed != MT_SUCCESS && statuses != MT_STATUS_IGNORE &&
+                    i < array->count;
+         i++) {
+        status_empty(&statuses[i]);
+        error_at(statuses, i,
+                 array->copy[i] == MT_REQUEST_NULL ? MT_SUCCESS : MT_ERR_PENDING);
+    }
+    for (int i = 0; i < ended->count && statuses != MT_STATUS_IGNORE; i++) {
+        MT_Status *status = &statuses[ended->places[i]];
+        int error = failed != MT_SUCCESS ? ended->statuses[i].error
+                                         : status->error;
+        *status = ended->statuses[i];
+        status->error = error;
+    }
+    free(ended->places);
+    free(ended->statuses);
+    return native;
 }
 
 static int Waitall(int count, MT_Request *handles, MT_Status *statuses)
 {
     struct mt_act_array array;
+    struct mt_act_ended ended = {0};
     struct mt_act_comm *failed = NULL;
     int native = MT_SUCCESS;
     if (!mt_act_status_right(statuses) ||
         !array_begin(&array, count, handles)) {
         return MT_PMPI(Waitall)(count, handles, statuses);
     }
-    while (!array_done(&array) && natives_go_on(&array, statuses, &native)) {
+    while (!array_done(&array) && natives_go_on(&array, &ended, &native)) {
         mt_act_turn(&array.wait);
     }
     mt_act_waited(&array.wait);
     if (array.copy != NULL) {
-        if (native == MT_SUCCESS) {
-            /* Before ours, which are then written over its empty places. */
-            native = MT_PMPI(Waitall)(count, array.copy, statuses);
-        }
+        native = natives_end(&array, &ended, native, statuses);
         array_copy_back(&array);
     }
     complete_ours(&array, statuses, native, &failed);
     array_end(&array);
     return array_result(failed, native);
+}
+
+/* One of ours that never ends stands for those that are not done, so that the library's
+ * are looked at and stay what they are. No thread ever ends it, so all may show it to the
+ * library at once. After an error the library has ended some. */
+static int natives_looked_at(struct mt_act_array *array, MT_Status *statuses)
+{
+    int flag, native = MT_SUCCESS;
+    if (array->copy != NULL) {
+        array->copy[array->undone] = mt_act.never;
+        native = MT_PMPI(Testall)(array->count, array->copy, &flag, statuses);
+        array->copy[array->undone] = MT_REQUEST_NULL;
+    }
+    return native;
 }
 
 static int Testall(int count, MT_Request *handles, int *flag,
@@ -261,7 +320,7 @@ static int Testall(int count, MT_Request *handles, int *flag,
         *flag = array_done(&array);
     }
     if (*flag == 0) {
-        natives_go_on(&array, statuses, &native);
+        native = natives_looked_at(&array, statuses);
     } else if (array.copy != NULL) {
         native = MT_PMPI(Testall)(count, array.copy, flag, statuses);
     }

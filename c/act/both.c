@@ -11,6 +11,26 @@ struct mt_act_pair {
     struct mt_act_type *out_type, *in_type; /* NULL: MPI_PROC_NULL */
 };
 
+/* Whether the library takes what is said of a message to or from MPI_PROC_NULL. */
+static bool null_right(struct mt_act_comm *comm, const struct mt_act_message *m,
+                       enum mt_act_use use)
+{
+    struct mt_act_message to_somebody = *m;
+    struct mt_act_type *type;
+    to_somebody.rank = 0;
+    if (mt_likely(mt_act_check(comm, &to_somebody, use, &type))) {
+        mt_act_type_put(type);
+        return true;
+    }
+    return m->count > INT32_MAX ||
+           (use == MT_ACT_SENDS
+                ? MT_PMPI(Send)(m->buffer, (int)m->count, m->datatype,
+                                MT_PROC_NULL, m->tag, mt_act.self)
+                : MT_PMPI(Recv)((void *)m->buffer, (int)m->count, m->datatype,
+                                MT_PROC_NULL, m->tag, mt_act.self,
+                                MT_STATUS_IGNORE)) == MT_SUCCESS;
+}
+
 /* False: not ours. */
 static bool pair_begin(struct mt_act_pair *pair, MT_Comm handle)
 {
@@ -22,11 +42,13 @@ static bool pair_begin(struct mt_act_pair *pair, MT_Comm handle)
     pair->in_type = NULL;
     if ((sends &&
          !mt_act_ours(comm, &pair->out, MT_ACT_SENDS, &pair->out_type)) ||
-        comm == NULL || (!sends && !receives)) {
+        comm == NULL || (!sends && !receives) ||
+        (!sends && !null_right(comm, &pair->out, MT_ACT_SENDS))) {
         return false;
     }
-    if (receives &&
-        !mt_act_check(comm, &pair->in, MT_ACT_RECEIVES, &pair->in_type)) {
+    if (receives
+            ? !mt_act_check(comm, &pair->in, MT_ACT_RECEIVES, &pair->in_type)
+            : !null_right(comm, &pair->in, MT_ACT_RECEIVES)) {
         if (sends) {
             mt_act_type_put(pair->out_type);
         }

@@ -364,11 +364,27 @@ bool mt_act_type_is_named(MT_Datatype handle)
     return envelope(handle, &made) && made.combiner == MT_COMBINER_NAMED;
 }
 
+/* Whether the library has the same ends: Open MPI 4.1 begins a vector of single bytes that
+ * goes backwards where it should end. */
+static bool same_ends(const struct mt_act_pieces *pieces, MT_Aint first,
+                      MT_Aint extent)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (uint32_t i = 0; i < pieces->count; i++) {
+        const struct mt_block *block = &pieces->blocks[i];
+        least = block->offset < least ? block->offset : least;
+        most = block->offset + (int64_t)block->bytes > most
+                   ? block->offset + (int64_t)block->bytes
+                   : most;
+    }
+    return pieces->count == 0 || (least == first && most - least == extent);
+}
+
 void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type)
 {
     uint32_t types = 0;
     uint64_t sum = 0, size = 0;
-    MT_Aint lb = 0, extent = 0;
+    MT_Aint lb = 0, extent = 0, first = 0, between = 0;
     bool sized = size_of(handle, &size);
     struct mt_act_pieces pieces = {
         .most = size > INT32_MAX ? MT_ACT_BLOCKS_LONG : MT_ACT_BLOCKS_MAX,
@@ -383,13 +399,14 @@ void mt_act_flatten(MT_Datatype handle, bool ends, struct mt_act_type *type)
     }
     type->layout.extent = pieces.extent;
     type->layout.size = size;
-    if (pieces.unknown || !sized || sum != size) {
+    MT_PMPI(Type_get_true_extent)(handle, &first, &between);
+    if (pieces.unknown || !sized || sum != size ||
+        !same_ends(&pieces, first, between)) {
         free(pieces.blocks);
         type->shape = MT_ACT_NATIVE;
         MT_PMPI(Type_get_extent)(handle, &lb, &extent);
         type->layout.extent = extent;
-        MT_PMPI(Type_get_true_extent)(handle, &lb, &extent);
-        type->offset = lb;
+        type->offset = first;
     } else if (pieces.count == 0 ||
                (pieces.count == 1 && (int64_t)sum == pieces.extent)) {
         type->shape = MT_ACT_PLAIN;

@@ -1,5 +1,6 @@
 /* operation.c: from what the application says of a message to what the engine
  * wants, and back: ranks and tags, memory, errors. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "act.h"
@@ -178,16 +179,22 @@ int mt_act_receive_message(struct mt_act_operation *operation,
 
 void mt_act_unpack(struct mt_act_operation *operation)
 {
-    if (mt_likely(operation->packed == NULL || !operation->receive)) {
+    static pthread_mutex_t unpacking = PTHREAD_MUTEX_INITIALIZER;
+    if (mt_likely(__atomic_load_n(&operation->packed, __ATOMIC_ACQUIRE) == NULL ||
+                  !operation->receive)) {
         return;
     }
-    if (!operation->engine.cancelled &&
-        !mt_act_type_unpack(operation->type, operation->packed,
-                            operation->engine.bytes, operation->buffer)) {
-        operation->engine.status = MT_EINVAL;
+    pthread_mutex_lock(&unpacking);
+    if (operation->packed != NULL) {
+        if (!operation->engine.cancelled &&
+            !mt_act_type_unpack(operation->type, operation->packed,
+                                operation->engine.bytes, operation->buffer)) {
+            operation->engine.status = MT_EINVAL;
+        }
+        free(operation->packed);
+        __atomic_store_n(&operation->packed, NULL, __ATOMIC_RELEASE);
     }
-    free(operation->packed);
-    operation->packed = NULL;
+    pthread_mutex_unlock(&unpacking);
 }
 
 int mt_act_finish(struct mt_act_operation *operation)

@@ -319,6 +319,19 @@ static bool imrecv(struct mt_act_message *m, MT_Message *handle,
     return true;
 }
 
+/* The library refused the other arguments of a message of ours. It takes that for one of
+ * mt_act.self, whose errors are returned; MPICH has called a handler by then. */
+static int matched_refused(const MT_Message *handle, int error)
+{
+    struct mt_act_matched *matched =
+        !MT_ABI_MPICH && error != MT_SUCCESS && handle != NULL
+            ? mt_act_table_get(&mt_act.messages, MT_U64(*handle))
+            : NULL;
+    return matched != NULL && matched->message != NULL
+               ? mt_act_error(matched->comm, error)
+               : error;
+}
+
 #define MT_MATCHED(name, count_type, native, last_type, last, how)           \
     static int name(void *buffer, count_type count, MT_Datatype datatype,    \
                     MT_Message *message, last_type *last)                    \
@@ -328,7 +341,9 @@ static bool imrecv(struct mt_act_message *m, MT_Message *handle,
         int rc;                                                              \
         return how(&m, message, last, &rc)                                   \
                    ? rc                                                      \
-                   : native(buffer, count, datatype, message, last);         \
+                   : matched_refused(                                        \
+                         message,                                            \
+                         native(buffer, count, datatype, message, last));    \
     }
 MT_MATCHED(Mrecv, int, MT_PMPI(Mrecv), MT_Status, status, mrecv)
 MT_MATCHED(Mrecv_c, MT_Count, MT_PMPI_c(Mrecv), MT_Status, status, mrecv)

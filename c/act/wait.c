@@ -116,10 +116,15 @@ static int Request_get_status(MT_Request handle, int *flag, MT_Status *status)
         return MT_SUCCESS;
     }
     mt_act_peek(request, status);
-    /* Open MPI tells of an error only when the request is ended */
-    return MT_ABI_MPICH && request->started && request->kind != MT_ACT_BUFFERED
-               ? mt_act_error_of(request->operation.engine.status)
-               : MT_SUCCESS;
+    if (!MT_ABI_MPICH || !request->started ||
+        request->kind == MT_ACT_BUFFERED) {
+        return MT_SUCCESS; /* Open MPI tells of an error when the request is ended */
+    }
+    int error = mt_act_error_of(request->operation.engine.status);
+    if (error != MT_SUCCESS) { /* and MPICH has one handler for all requests */
+        MT_PMPI(Comm_call_errhandler)(MT_COMM_WORLD, error);
+    }
+    return error;
 }
 
 static int Request_free(MT_Request *handle)

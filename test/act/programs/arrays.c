@@ -170,6 +170,71 @@ static void nothing_taken(void)
     }
 }
 
+static int queries;
+
+static int query(void *error, MPI_Status *status)
+{
+    queries++;
+    MPI_Status_set_elements(status, MPI_INT, 3);
+    MPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = 5;
+    status->MPI_TAG = 6;
+    return *(int *)error;
+}
+
+static int freed(void *extra)
+{
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int cancelled(void *extra, int complete)
+{
+    (void)extra;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* A generalized request that is done among some that are not yet, for many a turn: it is
+ * asked once, and what it says stays, also where that is an error. */
+static void generalized(int error)
+{
+    enum { ASKED, THEIRS, OURS, THREE };
+    MPI_Request requests[THREE];
+    MPI_Status statuses[THREE];
+    int got[THREE] = {0}, value = 9, count = 0, rc;
+    if (rank == 1) {
+        usleep(20000);
+        MPI_Send(&value, 1, MPI_INT, 0, THEIRS, native);
+        MPI_Send(&value, 1, MPI_INT, 0, OURS, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Grequest_start(query, freed, cancelled, &error, &requests[ASKED]);
+    MPI_Grequest_complete(requests[ASKED]);
+    MPI_Irecv(&got[THEIRS], 1, MPI_INT, 1, THEIRS, native, &requests[THEIRS]);
+    MPI_Irecv(&got[OURS], 1, MPI_INT, 1, OURS, MPI_COMM_WORLD, &requests[OURS]);
+    queries = 0;
+    rc = MPI_Waitall(THREE, requests, statuses);
+    CHECK(queries == 1);
+    if (error == MPI_SUCCESS) {
+        CHECK(rc == MPI_SUCCESS);
+        MPI_Get_count(&statuses[ASKED], MPI_INT, &count);
+        CHECK(count == 3 && statuses[ASKED].MPI_SOURCE == 5 && statuses[ASKED].MPI_TAG == 6);
+        CHECK(statuses[THEIRS].MPI_TAG == THEIRS && statuses[OURS].MPI_TAG == OURS);
+    } else {
+        CHECK(class_of(rc) == MPI_ERR_IN_STATUS);
+        CHECK(class_of(statuses[ASKED].MPI_ERROR) == class_of(error));
+        CHECK(requests[ASKED] == MPI_REQUEST_NULL);
+        for (int i = THEIRS; i <= OURS; i++) {
+            CHECK(class_of(statuses[i].MPI_ERROR) == (requests[i] == MPI_REQUEST_NULL
+                                                          ? MPI_SUCCESS
+                                                          : MPI_ERR_PENDING));
+        }
+        CHECK(MPI_Waitall(THREE, requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS);
+    }
+    CHECK(got[THEIRS] == 9 && got[OURS] == 9);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Request making;
@@ -185,6 +250,10 @@ int main(int argc, char **argv)
         some_at_a_time(round, round & 1);
     }
     nothing_taken();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    generalized(MPI_SUCCESS);
+    generalized(MPI_ERR_OTHER);
     MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE);
     MPI_Request none[3] = {MPI_REQUEST_NULL, idle, MPI_REQUEST_NULL};
     MPI_Waitany(3, none, &index, &status);

@@ -79,6 +79,16 @@ static void wrong_arguments(MPI_Comm comm)
     CHECK(class_of(MPI_Sendrecv(&value, 1, MPI_INT, size, 0, &value, 1,
                                 MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE)) ==
           MPI_ERR_RANK);
+    /* a half that does nothing, beside one whose message never comes */
+    CHECK(class_of(MPI_Sendrecv(&value, -1, MPI_INT, MPI_PROC_NULL, 0, &value, 1,
+                                MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE)) ==
+          MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Sendrecv(&value, 1, MPI_INT, MPI_PROC_NULL, -5, &value, 1,
+                                MPI_INT, 0, 0, comm, MPI_STATUS_IGNORE)) ==
+          MPI_ERR_TAG);
+    CHECK(class_of(MPI_Sendrecv(&value, 1, MPI_INT, 0, 0, &value, 1,
+                                MPI_DATATYPE_NULL, MPI_PROC_NULL, 0, comm,
+                                MPI_STATUS_IGNORE)) == MPI_ERR_TYPE);
     CHECK(class_of(MPI_Probe(size, 0, comm, MPI_STATUS_IGNORE)) ==
           MPI_ERR_RANK);
     MPI_Type_contiguous(2, MPI_INT, &type); /* not committed */
@@ -174,6 +184,47 @@ static void some_end(MPI_Comm comm)
 }
 #endif
 
+/* By calls that leave the message as it is, too, through the handler that the library
+ * chooses then. */
+static void told(MPI_Comm own)
+{
+    int value = 5, before = called, there = 0, rc = MPI_SUCCESS;
+    MPI_Request request;
+    MPI_Message message;
+    MPI_Errhandler mine;
+    if (rank == 1) {
+        MPI_Send(&value, 1, MPI_INT, 0, 1, own);
+        MPI_Send(&value, 1, MPI_INT, 0, 2, own);
+        return;
+    }
+    MPI_Comm_create_errhandler(handler, &mine);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine);
+    MPI_Errhandler_free(&mine);
+    MPI_Irecv(&value, 1, MPI_CHAR, 1, 1, own, &request);
+    while (!there) {
+        rc = MPI_Request_get_status(request, &there, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    CHECK(called - before == (rc != MPI_SUCCESS));
+#if defined(MPICH)
+    CHECK(class_of(rc) == MPI_ERR_TRUNCATE);
+#endif
+    CHECK(class_of(MPI_Wait(&request, MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+    value = 0;
+    MPI_Mprobe(1, 2, own, &message, MPI_STATUS_IGNORE);
+#if defined(OPEN_MPI) /* MPICH calls the handler of MPI_COMM_WORLD */
+    before = called;
+    CHECK(class_of(MPI_Mrecv(&value, -1, MPI_INT, &message, MPI_STATUS_IGNORE)) ==
+          MPI_ERR_COUNT);
+    CHECK(called == before + 1 && last == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Imrecv(&value, 1, MPI_DATATYPE_NULL, &message, &request)) ==
+          MPI_ERR_TYPE);
+    CHECK(called == before + 2 && last == MPI_ERR_TYPE);
+#endif
+    MPI_Mrecv(&value, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+    CHECK(value == 5);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm, own;
@@ -204,6 +255,7 @@ int main(int argc, char **argv)
     }
     MPI_Send(&value, 1, MPI_INT, size, 1, own);
     CHECK(last == MPI_ERR_RANK);
+    told(own);
     MPI_Comm_free(&own);
     MPI_Comm_free(&comm);
     return end();

@@ -1,6 +1,7 @@
 /* odd.c: datatypes that are seldom seen: with absolute addresses and more blocks than
  * are kept, or cyclic; structs of structs, of types of one size and of different
- * layouts, too; used by a callback while they are freed. Two ranks. */
+ * layouts, too; that go backwards; beside very many others; used by a callback while they
+ * are freed. Two ranks. */
 #include "program.h"
 
 enum { MANY = 70000 };
@@ -163,6 +164,63 @@ static void inside(void)
     }
 }
 
+/* The same of a type, by up to most bytes. */
+static void as_packed(const void *from, MPI_Datatype type, int most)
+{
+    char got[256], packed[256];
+    int position = 0;
+    MPI_Type_commit(&type);
+    MPI_Pack(from, 1, type, packed, most, &position, MPI_COMM_SELF);
+    MPI_Sendrecv(from, 1, type, 0, 5, got, most, MPI_BYTE, 0, 5, MPI_COMM_SELF,
+                 MPI_STATUS_IGNORE);
+    CHECK(position == most && memcmp(got, packed, (size_t)most) == 0);
+    MPI_Type_free(&type);
+}
+
+/* Blocks one behind the other, the last one first. */
+static void backwards(void)
+{
+    static const char letters[] = "abcdefgh";
+    MPI_Datatype type;
+    MPI_Type_vector(3, 1, -1, MPI_CHAR, &type);
+    as_packed(letters + 4, type, 3);
+    MPI_Type_create_hvector(3, 1, -1, MPI_CHAR, &type);
+    as_packed(letters + 4, type, 3);
+    MPI_Type_vector(2, 2, -3, MPI_CHAR, &type);
+    as_packed(letters + 4, type, 4);
+}
+
+/* Arrays that are dealt to one process, whole, while very many types are there. */
+static void crowded(void)
+{
+    enum { TYPES = 1100, MOST = 16 };
+    static MPI_Datatype others[TYPES];
+    for (int i = 0; i < TYPES; i++) {
+        MPI_Type_vector(3, 1, 2, MPI_INT, &others[i]);
+        MPI_Type_commit(&others[i]);
+    }
+    for (int i = 0; i < 64; i++) {
+        memory[i] = i * 0x01010101;
+    }
+    for (int n = 1; n <= MOST; n++) {
+        for (int of = 1; of <= 3; of++) {
+            int how = MPI_DISTRIBUTE_CYCLIC, grid = 1, got[MOST];
+            MPI_Datatype type;
+            MPI_Type_create_darray(1, 0, 1, &n, &how, &of, &grid, MPI_ORDER_C,
+                                   MPI_INT, &type);
+            MPI_Type_commit(&type);
+            memset(got, -1, sizeof(got));
+            MPI_Sendrecv(memory, 1, type, 0, 5, got, MOST, MPI_INT, 0, 5,
+                         MPI_COMM_SELF, MPI_STATUS_IGNORE);
+            CHECK(memcmp(got, memory, (size_t)n * sizeof(int)) == 0);
+            MPI_Type_free(&type);
+        }
+    }
+    for (int i = 0; i < TYPES; i++) {
+        MPI_Type_free(&others[i]);
+    }
+}
+
 /* One element of a type to this rank itself, which has the ints 0, 1, 2.. */
 static void to_self(MPI_Datatype type, int stride)
 {
@@ -250,6 +308,8 @@ int main(int argc, char **argv)
     cyclic();
     deep();
     inside();
+    backwards();
+    crowded();
     freed();
     freed_later(plain);
     freed_later(dealt);

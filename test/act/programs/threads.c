@@ -1,6 +1,7 @@
 /* threads.c: several threads in sends, receives, probes and waits at once; each
  * pair of threads has a tag, and half of them a communicator of their own. Some ask what
- * a type is made of that others send, and free what they are told. Two ranks. */
+ * a type is made of that others send, and free what they are told; or all look at one
+ * request. Two ranks. */
 #include <pthread.h>
 
 #include "program.h"
@@ -92,6 +93,33 @@ static void *contents(void *argument)
     return NULL;
 }
 
+enum { DEALT = 400000 };
+static int dealt_out[DEALT], dealt_in[DEALT];
+static MPI_Datatype dealt; /* the first half of each pair, as only the library knows */
+static MPI_Request shown;
+static int looking;
+
+/* All look whether a message has come, without ending its request: who is told so finds
+ * all of it. */
+static void *look(void *argument)
+{
+    int me = (int)(intptr_t)argument, there = 0;
+    __atomic_fetch_add(&looking, 1, __ATOMIC_RELAXED);
+    while (me == 0 && __atomic_load_n(&looking, __ATOMIC_RELAXED) < THREADS) {
+    }
+    if (me == 0) {
+        MPI_Send(dealt_out, 1, dealt, 1 - rank, 6, MPI_COMM_WORLD);
+    }
+    while (!there) {
+        MPI_Status status;
+        MPI_Request_get_status(shown, &there, &status);
+    }
+    for (int i = 0; i < DEALT; i++) {
+        wrong[me] += dealt_in[i] != (i % 2 == 0 ? i : -1);
+    }
+    return NULL;
+}
+
 static void together(void *(*what)(void *))
 {
     pthread_t threads[THREADS];
@@ -126,6 +154,20 @@ int main(int argc, char **argv)
     together(contents);
     MPI_Type_free(&four);
     MPI_Type_free(&pairs);
+    int ints = DEALT, how = MPI_DISTRIBUTE_CYCLIC, of = 1, grid = 2;
+    MPI_Type_create_darray(2, 0, 1, &ints, &how, &of, &grid, MPI_ORDER_C, MPI_INT, &dealt);
+    MPI_Type_commit(&dealt);
+    for (int i = 0; i < ROUNDS / 2; i++) {
+        for (int k = 0; k < DEALT; k++) {
+            dealt_out[k] = k;
+            dealt_in[k] = -1;
+        }
+        looking = 0;
+        MPI_Irecv(dealt_in, 1, dealt, 1 - rank, 6, MPI_COMM_WORLD, &shown);
+        together(look);
+        MPI_Wait(&shown, MPI_STATUS_IGNORE);
+    }
+    MPI_Type_free(&dealt);
     for (int t = 0; t < THREADS; t++) {
         MPI_Comm_free(&comms[t]);
     }
