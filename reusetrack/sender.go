@@ -10,7 +10,8 @@ import (
 const (
 	SenderLook     = 8     // samples of a cost that are looked at, and before which it is not known
 	SenderCopies   = 16    // after which one copy in so many is timed,
-	SenderSends    = 8     // and one message straight from its buffer in so many
+	SenderSends    = 8     // and one message straight from its buffer in so many;
+	SenderAgain    = 1024  // of these one in so many is copied, and timed
 	SenderSites    = 256   // places and sizes whose waits are told apart; then they are one
 	SenderHold     = 2048  // messages that a place which waits too long is left alone for; doubled
 	SenderHoldMost = 65536 // each time that it still does, up to this
@@ -42,7 +43,8 @@ type Sent struct {
 // place SenderLook messages. One that turns out to wait longer than a copy takes
 // copies, and is looked at again SenderHold messages later. The look-ups V are taken
 // for nothing until they are known, too: the first finds no registration, and memory
-// that nobody has touched yet.
+// that nobody has touched yet. Where they seem to cost more than a copy, that of
+// registrations, which is measured only where it is used, is forgotten by such a look.
 type Sender struct {
 	o         SenderOptions
 	copies    [64]latest  // Cm by size: from 2^i to less than 2^(i+1) bytes
@@ -174,6 +176,9 @@ func (s *Sender) Send(address, bytes, site uint64) Sent {
 		s.frequent++
 	}
 	at.asked++
+	if at.asked%SenderAgain == 0 {
+		return Sent{Timed: true}
+	}
 	return Sent{Straight: true, Timed: !at.exposed.known() || at.asked%SenderSends == 0}
 }
 
@@ -185,8 +190,8 @@ func (s *Sender) pays(at *senderSite, bytes, uses uint64) bool {
 		Copy: point(s.copies[size].median()), Register: point(s.register[size]),
 		UsageLookUp: point(s.usage.median()), CacheLookUp: point(s.cache.median()),
 	}
-	least, ok := costs.Threshold(bytes, 0, s.o.Speculation)
-	if !ok || uses < least {
+	least, ever := costs.Threshold(bytes, 0, s.o.Speculation)
+	if ever && uses < least {
 		return false // whatever the place waits
 	}
 	n, ok := costs.Threshold(bytes, at.exposed.mean(), s.o.Speculation)
@@ -199,12 +204,17 @@ func (s *Sender) pays(at *senderSite, bytes, uses uint64) bool {
 	}
 	if !ok && !at.rests {
 		at.rests = true
-		s.retreats++
+		if ever {
+			s.retreats++
+		}
 	}
 	if at.rested++; at.rested < at.hold {
 		return false
 	}
 	*at = senderSite{hold: min(2*at.hold, SenderHoldMost)}
+	if !ever {
+		s.cache = latest{}
+	}
 	return true
 }
 

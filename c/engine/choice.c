@@ -55,33 +55,49 @@ void mt_choices_free(struct mt_choices *choices)
 /* ---- epochs ---- */
 
 /* Whether the next message begins an epoch. */
-static bool mt_choice_turns(const struct mt_choice *c)
+static bool mt_choice_turns(const struct mt_choice *c, uint64_t kind)
 {
     return c->under_way == 0 &&
-           (c->messages == 0 || c->rests + 1 >= c->want);
+           (c->messages == 0 || (c->rests + 1 >= c->want &&
+                                 (kind == c->kind || c->spoilt)));
 }
 
-bool mt_choice_due(const struct mt_choice *c)
+bool mt_choice_due(const struct mt_choice *c, uint64_t kind)
 {
     /* one that is held may be tried again from here on */
-    return mt_choice_turns(c) && (c->trial.state == MT_TRIAL_TRYING ||
-                                  c->trial.held + 1 >= c->trial.hold);
+    return mt_choice_turns(c, kind) &&
+           (c->trial.state == MT_TRIAL_TRYING ||
+            c->trial.held + 1 >= c->trial.hold);
 }
 
-static void mt_choice_turn(struct mt_choice *c, uint64_t now_ns)
+/* The epoch that ends. */
+static void mt_choice_judge(struct mt_choice *c, uint64_t now_ns)
 {
-    enum mt_trial_state before = c->trial.state;
-    if (c->messages > 0 && !c->spoilt) {
+    bool tries = c->trial.state == MT_TRIAL_TRYING;
+    if (!c->spoilt) {
         /* of one that is held only the number matters */
         mt_trial_epoch(&c->trial,
-                       before == MT_TRIAL_TRYING
-                           ? (double)(now_ns - c->began_ns) / c->messages
-                           : 1);
+                       tries ? (double)(now_ns - c->began_ns) / c->messages : 1);
     }
-    if (before == MT_TRIAL_TRYING && c->trial.state != MT_TRIAL_TRYING) {
+    if (tries && c->newcomer) {
+        c->spoils = c->spoilt ? c->spoils + 1 : 0;
+        if (c->spoils == MT_EPOCH_SPOILS) {
+            c->spoils = 0;
+            mt_trial_give_up(&c->trial);
+        }
+    }
+    if (tries && c->trial.state != MT_TRIAL_TRYING) {
         c->decided_ns = now_ns;
     }
+}
+
+static void mt_choice_turn(struct mt_choice *c, uint64_t kind, uint64_t now_ns)
+{
+    if (c->messages > 0) {
+        mt_choice_judge(c, now_ns);
+    }
     c->messages = c->rests = 0;
+    c->kind = kind;
     c->spoilt = false;
     c->newcomer = mt_trial_newcomer(&c->trial);
     c->began_ns = now_ns;
@@ -90,18 +106,21 @@ static void mt_choice_turn(struct mt_choice *c, uint64_t now_ns)
     c->want = MT_EPOCH_RESTS + (uint32_t)(c->random >> 33) % MT_EPOCH_VARIES;
 }
 
-bool mt_choice_begin(struct mt_choice *c, uint64_t bytes, uint64_t now_ns)
+bool mt_choice_begin(struct mt_choice *c, uint64_t kind, uint64_t bytes,
+                     uint64_t now_ns)
 {
-    if (mt_choice_turns(c)) {
-        mt_choice_turn(c, now_ns);
+    if (mt_choice_turns(c, kind)) {
+        mt_choice_turn(c, kind, now_ns);
     } else if (c->under_way == 0) {
         c->rests++;
     }
     c->under_way++;
-    if (++c->messages > MT_EPOCH_MOST) {
+    bool newcomer = c->newcomer;
+    if (++c->messages > MT_EPOCH_MOST &&
+        c->trial.state == MT_TRIAL_TRYING) {
         c->spoilt = true;
+        newcomer = false;
     }
-    bool newcomer = c->newcomer && c->messages <= MT_EPOCH_MOST;
     c->went[newcomer]++;
     c->bytes[newcomer] += bytes;
     return newcomer;

@@ -5,9 +5,13 @@
  * two moments at which none of them is under way, and costs the time from its
  * first message to the first of the next, by the message: what a way costs at
  * either end, and what it hides behind the program's own work, is in it as far as
- * the program notices. The number of such moments in an epoch varies, so that
- * what the program does at regular intervals does not always fall on one side.
- * A program that never lets its messages come to rest stays with what is known.
+ * the program notices. Both of these are of one kind: the same buffer, peer and
+ * tag. For where messages come to rest depends on their way, and an epoch that ends
+ * anywhere has more of the program's own work in it, or less, than one by the other
+ * way has. The number of such moments in an epoch varies, so that what the program
+ * does at regular intervals does not always fall on one side. A program that never
+ * lets its messages come to rest, or never sends the same again, stays with what is
+ * known.
  *
  * Everything is under the engine's lock. */
 #ifndef MPITRACE_ENGINE_CHOICE_H
@@ -21,6 +25,7 @@ enum {
     MT_EPOCH_RESTS = 4,    /* of an epoch, at least, */
     MT_EPOCH_VARIES = 4,   /* .. and up to so many more */
     MT_EPOCH_MOST = 4096,  /* messages; then it goes the known way, for nothing */
+    MT_EPOCH_SPOILS = 8,   /* by the newcomer in a row, and it is given up */
 };
 
 struct mt_choice {
@@ -30,7 +35,9 @@ struct mt_choice {
     uint32_t under_way;
     /* of the epoch */
     uint32_t messages, rests, want;
+    uint64_t kind; /* of its first message */
     bool newcomer, spoilt;
+    uint32_t spoils; /* epochs of the newcomer in a row that count for nothing */
     uint64_t began_ns;
     uint64_t random;
     uint64_t decided_ns; /* when; 0: not yet */
@@ -50,10 +57,11 @@ struct mt_choice *mt_choice_get(struct mt_choices *choices, uint32_t context,
 void mt_choices_free(struct mt_choices *choices);
 
 /* Whether the time is wanted by mt_choice_begin: reading it costs more than the
- * rest. */
-bool mt_choice_due(const struct mt_choice *choice);
+ * rest. kind: a number that the same message has again. */
+bool mt_choice_due(const struct mt_choice *choice, uint64_t kind);
 /* A message begins; now_ns matters only if it is due. True: by the newcomer. */
-bool mt_choice_begin(struct mt_choice *choice, uint64_t bytes, uint64_t now_ns);
+bool mt_choice_begin(struct mt_choice *choice, uint64_t kind, uint64_t bytes,
+                     uint64_t now_ns);
 /* ... and is done. spoilt: it went another way than it should have. */
 void mt_choice_end(struct mt_choice *choice, bool spoilt);
 

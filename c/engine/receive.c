@@ -34,10 +34,20 @@ void mt_request_begin(struct mt_engine_context *context,
     mt_engine_add(&engine->pending, 1);
 }
 
+/* See choice.h. */
+static uint64_t mt_request_kind(const struct mt_engine_request *request)
+{
+    uint64_t with = request->peer != NULL ? request->peer->process
+                                          : (uint32_t)request->want_source;
+    return mt_hash((uintptr_t)request->buffer.address) ^
+           (with << 32 | (uint32_t)request->want_tag);
+}
+
 bool mt_request_choose(struct mt_engine_request *request,
                        enum mt_engine_tried what)
 {
     struct mt_engine *engine = request->context->engine;
+    uint64_t kind = mt_request_kind(request);
     struct mt_choice *c =
         mt_choice_get(&engine->choices[what], request->context->id,
                       request->buffer.bytes);
@@ -46,7 +56,8 @@ bool mt_request_choose(struct mt_engine_request *request,
     }
     uint32_t before = c->trial.fall_backs;
     bool newcomer = mt_choice_begin(
-        c, request->buffer.bytes, mt_choice_due(c) ? mt_engine_now_ns() : 0);
+        c, kind, request->buffer.bytes,
+        mt_choice_due(c, kind) ? mt_engine_now_ns() : 0);
     engine->counts.fall_backs += c->trial.fall_backs - before;
     request->choice = c;
     return newcomer;

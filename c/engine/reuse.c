@@ -158,7 +158,8 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
                     uint64_t uses)
 {
     double n;
-    if (!mt_threshold(r, size, 0, &n) || (double)uses < n) {
+    bool ever = mt_threshold(r, size, 0, &n);
+    if (ever && (double)uses < n) {
         return false; /* whatever the place waits */
     }
     bool ok = mt_threshold(r, size, at->exposed.mean, &n);
@@ -171,7 +172,7 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
     }
     if (!ok && !at->rests) {
         at->rests = true;
-        r->retreats++;
+        r->retreats += ever;
     }
     if (++at->rested < at->hold) {
         return false;
@@ -181,6 +182,9 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
     at->rests = false;
     at->rested = at->asked = 0;
     at->exposed = (struct mt_reuse_samples){.n = 0};
+    if (!ever) { /* the look-up of a registration is timed nowhere else */
+        r->cache = (struct mt_reuse_samples){.n = 0};
+    }
     return true;
 }
 
@@ -200,13 +204,18 @@ struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
         return sent;
     }
     struct mt_reuse_site *at = mt_site(r, site, bytes);
+    uint64_t rested = at->rested;
     if (!mt_pays(r, at, size, row->uses)) {
-        sent.halts = at->rested == 1;
+        sent.halts = rested == 0 && at->rested == 1;
         return sent;
     }
     r->frequent += !row->frequent;
     row->frequent = true;
     at->asked++;
+    if (at->asked % MT_REUSE_AGAIN == 0) {
+        sent.timed = true;
+        return sent;
+    }
     sent.straight = true;
     sent.timed = !mt_known(&at->exposed) || at->asked % MT_REUSE_SENDS == 0;
     return sent;

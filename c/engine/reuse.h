@@ -15,7 +15,8 @@ enum {
     MT_REUSE_LEAST = 128, /* shorter messages are copied: V exceeds Cm */
     MT_REUSE_LOOK = 8,    /* samples of a cost, and before which it is not known */
     MT_REUSE_COPIES = 16, /* after which one copy in so many is timed, */
-    MT_REUSE_SENDS = 8,   /* and one message straight from its buffer */
+    MT_REUSE_SENDS = 8,   /* and one message straight from its buffer; */
+    MT_REUSE_AGAIN = 1024, /* one of so many of these is copied, and timed */
     MT_REUSE_SITES = 256, /* places and sizes that are told apart */
     MT_REUSE_HOLD = 2048, /* messages that a place is left alone for; doubled */
     MT_REUSE_HOLD_MOST = 65536, /* .. up to this */

@@ -75,6 +75,9 @@ static double mt_trial_median(const struct mt_trial *t)
 {
     double r[MT_TRIAL_PAIRS];
     uint32_t n = t->pairs;
+    if (n == 0) {
+        return 1;
+    }
     for (uint32_t i = 0; i < n; i++) {
         r[i] = t->ratio[i];
     }
@@ -150,4 +153,12 @@ void mt_trial_epoch(struct mt_trial *t, double ns)
     t->half = 0;
     t->all++;
     mt_trial_look(t);
+}
+
+void mt_trial_give_up(struct mt_trial *t)
+{
+    if (t->state == MT_TRIAL_TRYING) {
+        t->half = 0;
+        mt_trial_decide(t, MT_TRIAL_RETREATED, MT_TRIAL_NO_GAIN);
+    }
 }

@@ -55,6 +55,9 @@ bool mt_trial_newcomer(const struct mt_trial *trial);
  * What is no cost is passed over. */
 void mt_trial_epoch(struct mt_trial *trial, double ns);
 
+/* The newcomer cannot be measured: no gain of it is shown. */
+void mt_trial_give_up(struct mt_trial *trial);
+
 /* Whether the newcomer is what was decided for. */
 MT_INLINE bool mt_trial_chosen(const struct mt_trial *t)
 {

@@ -16,8 +16,8 @@ static unsigned window(struct mt_choice *c, unsigned messages,
 {
     unsigned newcomers = 0;
     for (unsigned i = 0; i < messages; i++) {
-        uint64_t at = mt_choice_due(c) ? now : 0;
-        bool newcomer = mt_choice_begin(c, 1 << 20, at);
+        uint64_t at = mt_choice_due(c, i) ? now : 0;
+        bool newcomer = mt_choice_begin(c, i, 1 << 20, at);
         newcomers += newcomer;
         now += 10;
     }
@@ -56,7 +56,7 @@ static void faster(void)
     CHECK_EQ(c->bytes[1], c->went[1] << 20);
     /* now it goes by the newcomer, and no time is wanted */
     for (unsigned i = 0; i < 100; i++) {
-        CHECK(!mt_choice_due(c));
+        CHECK(!mt_choice_due(c, 0));
         CHECK_EQ(window(c, 1, 1000, 700, 0), 1);
     }
     decide(c, 1, 1000, 700); /* tried again after a while .. */
@@ -83,14 +83,90 @@ static void equal(void)
 static void restless(void)
 {
     struct mt_choice *c = mt_choice_get(&choices, 40, 1 << 20);
-    mt_choice_begin(c, 1, now);
+    mt_choice_begin(c, 0, 1, now);
     for (unsigned i = 0; i < 3 * MT_EPOCH_MOST; i++) {
-        CHECK(!mt_choice_due(c));
-        CHECK(!mt_choice_begin(c, 1, 0));
+        CHECK(!mt_choice_due(c, 0));
+        CHECK(!mt_choice_begin(c, 0, 1, 0));
         mt_choice_end(c, false);
     }
     mt_choice_end(c, false);
     CHECK_EQ(c->trial.pairs, 0);
+}
+
+/* Nor do those of which none is like another. */
+static void strangers(void)
+{
+    struct mt_choice *c = mt_choice_get(&choices, 42, 1 << 20);
+    for (unsigned i = 0; i < 3 * MT_EPOCH_MOST; i++) {
+        now += 100;
+        CHECK(!mt_choice_begin(c, i, 1, mt_choice_due(c, i) ? now : 0));
+        mt_choice_end(c, false);
+    }
+    CHECK_EQ(c->trial.pairs, 0);
+}
+
+/* What was decided for stays where messages rest no more. */
+static void restless_later(void)
+{
+    struct mt_choice *c = mt_choice_get(&choices, 43, 1 << 20);
+    decide(c, 1, 1000, 500);
+    CHECK(c->trial.state == MT_TRIAL_KEPT);
+    window(c, 1, 1000, 500, 0);
+    mt_choice_begin(c, 0, 1, now);
+    for (unsigned i = 0; i < 3 * MT_EPOCH_MOST; i++) {
+        CHECK(mt_choice_begin(c, 0, 1, now));
+        mt_choice_end(c, false);
+    }
+    mt_choice_end(c, false);
+}
+
+/* A program begins so many messages, a little of its time apart, and computes. By one of
+ * the ways each is done before the next one begins, by the other only at the end. What
+ * the newcomer takes more of the whole time. The newcomers that are kept, of 200. */
+static unsigned bursts(unsigned messages, bool newcomer_rests, double more)
+{
+    const double whole = 100000;
+    unsigned kept = 0;
+    for (uint64_t salt = 1; salt <= 200; salt++) {
+        struct mt_choices own = {.salt = salt * UINT64_C(0x9e3779b97f4a7c15)};
+        struct mt_choice *c = mt_choice_get(&own, 7, 1 << 17);
+        uint64_t random = salt;
+        double at = 1e6;
+        for (unsigned i = 0; i < 100000 && c->trial.state == MT_TRIAL_TRYING; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1;
+            double lasts = whole * (0.99 + 0.02 * (double)(random >> 40) / (1 << 24));
+            unsigned newcomers = 0, left = 0;
+            for (unsigned k = 0; k < messages; k++) {
+                bool newcomer = mt_choice_begin(c, k, 1 << 17,
+                                                (uint64_t)(at + 0.05 * whole * k));
+                newcomers += newcomer;
+                if (newcomer == newcomer_rests) {
+                    mt_choice_end(c, false);
+                } else {
+                    left++;
+                }
+            }
+            while (left-- > 0) {
+                mt_choice_end(c, false);
+            }
+            at += lasts + more * whole * newcomers / messages;
+        }
+        kept += c->trial.state == MT_TRIAL_KEPT;
+        mt_choices_free(&own);
+    }
+    return kept;
+}
+
+/* Where messages come to rest does not decide. */
+static void where_they_rest(void)
+{
+    for (unsigned messages = 2; messages <= 4; messages++) {
+        for (int rests = 0; rests < 2; rests++) {
+            CHECK(bursts(messages, rests, 0) <= 12); /* 2 %, by chance */
+            CHECK_EQ(bursts(messages, rests, 0.05), 0);
+            CHECK(bursts(messages, rests, -0.05) >= 190);
+        }
+    }
 }
 
 /* What went another way counts for nothing. */
@@ -98,13 +174,29 @@ static void spoilt(void)
 {
     struct mt_choice *c = mt_choice_get(&choices, 41, 1 << 20);
     for (unsigned i = 0; i < 1000; i++) {
-        bool due = mt_choice_due(c);
+        bool due = mt_choice_due(c, 0);
         now += 100;
-        CHECK(!mt_choice_begin(c, 1, due ? now : 0));
+        CHECK(!mt_choice_begin(c, 0, 1, due ? now : 0));
         mt_choice_end(c, true);
     }
     CHECK_EQ(c->trial.pairs, 0);
     CHECK(c->trial.half == 0);
+}
+
+/* A newcomer that does so again and again is given up. */
+static void spoils(void)
+{
+    struct mt_choice *c = mt_choice_get(&choices, 44, 1 << 20);
+    unsigned newcomers = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        bool due = mt_choice_due(c, 0);
+        now += 100;
+        bool newcomer = mt_choice_begin(c, 0, 1, due ? now : 0);
+        newcomers += newcomer;
+        mt_choice_end(c, newcomer && i % 3 == 0);
+    }
+    CHECK(c->trial.state == MT_TRIAL_RETREATED && c->trial.all == 0);
+    CHECK(newcomers < 2 * MT_EPOCH_SPOILS * (MT_EPOCH_RESTS + MT_EPOCH_VARIES));
 }
 
 /* Beyond the table sizes are all that is told apart. */
@@ -133,7 +225,7 @@ static void test_salt(void)
     uint32_t different = 0;
     for (int i = 0; i < 1000; i++) {
         for (int k = 0; k < 2; k++) {
-            mt_choice_begin(c[k], 1 << 20, (uint64_t)i + 1);
+            mt_choice_begin(c[k], 0, 1 << 20, (uint64_t)i + 1);
             mt_choice_end(c[k], false);
         }
         different += c[0]->newcomer != c[1]->newcomer;
@@ -149,7 +241,11 @@ int main(void)
     faster();
     equal();
     restless();
+    strangers();
+    restless_later();
+    where_they_rest();
     spoilt();
+    spoils();
     crowd();
     mt_choices_free(&choices);
     return check_failures != 0;

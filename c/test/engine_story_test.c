@@ -7,7 +7,8 @@
  *
  *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4] [verify=N]
  *         [straight] [ring=BYTES] [try]    try: asking first, against reading
- *   receive P NAME from=Q|any tag=T|any bytes=N [spread]
+ *   receive P NAME from=Q|any tag=T|any bytes=N [spread] [in=OTHER]
+ *                        in: the buffer of another receive, which is over
  *   send P NAME to=Q tag=T bytes=N [synchronous] [spread]
  *   cancel P NAME
  *   move P>Q [COUNT]     what was posted there first
@@ -44,6 +45,7 @@ struct named {
     uint64_t bytes;
     unsigned char *memory; /* as it is laid out */
     bool receive, over, spread;
+    bool borrows; /* the memory is another's */
 };
 
 static struct named names[NAMES];
@@ -55,10 +57,10 @@ static bool open_world;
 /* Whose memory is there. */
 static const char *name_at(uint64_t address)
 {
-    for (uint32_t i = 0; i < name_count; i++) {
-        uint64_t at = (uintptr_t)names[i].memory;
-        if (address >= at && address < at + 2 * names[i].bytes + 1) {
-            return names[i].name;
+    for (uint32_t i = name_count; i > 0; i--) {
+        uint64_t at = (uintptr_t)names[i - 1].memory;
+        if (address >= at && address < at + 2 * names[i - 1].bytes + 1) {
+            return names[i - 1].name;
         }
     }
     return "a copy";
@@ -244,7 +246,9 @@ static void close_world(void)
     }
     world_end();
     for (uint32_t k = 0; k < name_count; k++) {
-        free(names[k].memory);
+        if (!names[k].borrows) {
+            free(names[k].memory);
+        }
     }
     name_count = 0;
     open_world = false;
@@ -334,6 +338,13 @@ static bool command(const char *line)
         struct named *n =
             name_new(p, name, (uint64_t)value(line, "bytes=", 0), true,
                      find(line, " spread") != NULL);
+        if (find(line, " in=") != NULL) {
+            char other[sizeof(n->name)];
+            sscanf(find(line, " in="), "%15s", other);
+            free(n->memory);
+            n->memory = named(other)->memory;
+            n->borrows = true;
+        }
         struct mt_buffer b = buffer_of(n);
         CHECK_EQ(mt_engine_receive(world.contexts[p], &n->request,
                                    value(line, "from=", 0),

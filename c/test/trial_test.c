@@ -121,6 +121,9 @@ static bool command(const char *line)
         mt_trial_begin(t,
                        (uint32_t)argument(line, "hold", MT_TRIAL_HOLD),
                        (uint32_t)argument(line, "most", MT_TRIAL_HOLD_MOST));
+    } else if (strncmp(line, "give-up", 7) == 0) {
+        mt_trial_give_up(t);
+        say("%s\n", states[t->state]);
     } else if (strncmp(line, "row", 3) == 0) {
         row(t);
     } else if (strncmp(line, "noise", 5) == 0) {

@@ -115,6 +115,14 @@ func (t *Trial) Epoch(ns float64) {
 	t.look()
 }
 
+// GiveUp ends a trial whose newcomer cannot be measured: no gain of it is shown.
+func (t *Trial) GiveUp() {
+	if t.state == Trying {
+		t.half = 0
+		t.decide(Retreated, fmt.Sprintf("no gain shown in %d pairs of epochs", len(t.pairs)))
+	}
+}
+
 // again begins a new trial; what the last one decided stands in the meantime.
 func (t *Trial) again() {
 	t.before, t.state = t.state, Trying

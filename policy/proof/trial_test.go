@@ -18,6 +18,7 @@ import (
 //	epochs N known=NS newcomer=NS       so many epochs of these costs
 //	until known=NS newcomer=NS          as many as the state needs to change
 //	noise N share=S seed=K              N noisy epochs, of the newcomer S as long
+//	give-up                             the newcomer cannot be measured
 //	row                                 the row of the ledger
 //
 // c/test/trial_test.c replays the same files on the version of the ranks.
@@ -32,6 +33,9 @@ func TestScenarios(t *testing.T) {
 				d.MaybeScanArgs(t, "most", &o.HoldMost)
 				trial = New(Candidate{"copy", 900}, Candidate{"reuse", 700}, o)
 				return ""
+			case "give-up":
+				trial.GiveUp()
+				return trial.State().String() + "\n"
 			case "row":
 				return fmt.Sprintf("%+v\n", trial.Row("halo.c:91", 1024, 2048))
 			case "noise":
