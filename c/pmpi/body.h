@@ -301,13 +301,13 @@ MT_INLINE void mt_body_array_dropped(const struct mt_array *array,
 MT_INLINE void mt_body_array_some(struct mt_call *call, struct mt_array *array,
                                   int outcount, const int *indices, bool failed)
 {
-    uint32_t awaited = 0;
+    uint32_t awaited = 0, stamp = mt_request_count_begin();
     if (outcount == MT_UNDEFINED) {
         return;
     }
     for (int i = 0; i < outcount && i < array->n; i++) {
         awaited += mt_body_array_has(array, indices[i]) &&
-                   mt_request_is_awaited(&array->pending[indices[i]]);
+                   mt_request_has_share(&array->pending[indices[i]], stamp);
     }
     uint64_t blocked = mt_body_blocked(call, awaited);
     for (int i = 0; i < outcount && i < array->n; i++) {

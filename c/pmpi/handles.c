@@ -328,9 +328,14 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
     if (given == MT_STATUS_IGNORE) {
         array->statuses = (MT_Status *)(void *)(array->pending + n);
     }
+    uint32_t stamp = mt_request_count_begin();
     for (int i = 0; i < n; i++) {
-        mt_request_find(MT_U64(requests[i]), &array->pending[i]);
-        array->awaited += mt_request_is_awaited(&array->pending[i]);
+        struct mt_pending *pending = &array->pending[i];
+        mt_request_find(MT_U64(requests[i]), pending);
+        if (mt_request_has_share(pending, stamp)) {
+            array->first = array->awaited == 0 ? pending : array->first;
+            array->awaited++;
+        }
     }
 }
 

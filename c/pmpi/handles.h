@@ -38,7 +38,8 @@ struct mt_array {
     struct mt_pending *pending;
     MT_Status *statuses;
     int n;            /* requests noted */
-    uint32_t awaited; /* of them, those in the table with a peer */
+    uint32_t awaited; /* of them, those that have a share of the call's time ... */
+    const struct mt_pending *first; /* ... and the first of these */
     size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
     bool scratch;     /* is taken */
 };
@@ -47,11 +48,7 @@ struct mt_array {
  * several it is not known which of them keeps it. */
 MT_INLINE void mt_go_array(struct mt_call *call, const struct mt_array *array)
 {
-    const struct mt_pending *one = NULL;
-    for (int i = 0; array->awaited == 1 && one == NULL && i < array->n; i++) {
-        one = mt_request_is_awaited(&array->pending[i]) ? &array->pending[i] : NULL;
-    }
-    mt_go_request(call, one);
+    mt_go_request(call, array->awaited == 1 ? array->first : NULL);
 }
 
 /* The class of a code that a function of MPI returned. */

@@ -55,9 +55,11 @@ static bool mt_life_requests(void)
     mt_requests = mt_private_bytes(slots * sizeof(struct mt_request));
     mt_request_generations = mt_private_bytes(slots * sizeof(uint32_t));
     mt_request_displaced = mt_private_bytes(slots);
+    mt_request_stamps = mt_private_bytes(slots * sizeof(uint32_t));
     mt_request_keys = mt_private_bytes(slots * sizeof(uint64_t));
     return mt_requests != NULL && mt_request_keys != NULL &&
-           mt_request_generations != NULL && mt_request_displaced != NULL;
+           mt_request_generations != NULL && mt_request_displaced != NULL &&
+           mt_request_stamps != NULL;
 }
 
 static void mt_life_phase_begin(void);

@@ -4,6 +4,7 @@ struct mt_request *mt_requests;
 uint64_t *mt_request_keys;
 uint32_t *mt_request_generations;
 uint8_t *mt_request_displaced;
+uint32_t *mt_request_stamps;
 uint32_t mt_request_threads;
 
 _Static_assert(MT_REQUEST_SLOTS == MT_REQUEST_WAYS << 10,
@@ -39,6 +40,15 @@ static uint32_t mt_generation_next(void)
     }
     return __atomic_add_fetch(&mt_generation, MT_GENERATION_STEP,
                               __ATOMIC_RELAXED);
+}
+
+uint32_t mt_request_count_begin(void)
+{
+    static uint32_t counts;
+    if (mt_likely(mt_request_threads == 0)) {
+        return ++counts;
+    }
+    return __atomic_add_fetch(&counts, 1, __ATOMIC_RELAXED);
 }
 
 /* Takes one of n slots, or -1. */

@@ -80,6 +80,8 @@ extern uint64_t *mt_request_keys;
 extern uint32_t *mt_request_generations;
 /* By slot: 1 once a handle that belongs there found it taken. */
 extern uint8_t *mt_request_displaced;
+/* By slot: the last count of requests (mt_request_count_begin) that it was in. */
+extern uint32_t *mt_request_stamps;
 /* 1 under MPI_THREAD_MULTIPLE: a handle may come back in another thread before
  * its completion is counted. */
 extern uint32_t mt_request_threads;
@@ -212,6 +214,34 @@ MT_INLINE bool mt_request_is_awaited(const struct mt_pending *pending)
 {
     return pending->slot >= 0 &&
            (pending->generation & MT_GENERATION_PEERLESS) == 0;
+}
+
+/* Begins to count the requests among which the time of a completing call is to be
+ * shared; returns what mt_request_has_share needs. */
+uint32_t mt_request_count_begin(void);
+
+/* True if the completing call credits this entry of its array with time, once for
+ * each slot: entries with one shared handle are one request of the table, and a
+ * persistent one may not be started. */
+MT_INLINE bool mt_request_has_share(const struct mt_pending *pending,
+                                    uint32_t stamp)
+{
+    if (!mt_request_is_awaited(pending)) {
+        return false;
+    }
+    uint32_t generation = pending->generation;
+    if (mt_unlikely((generation & MT_GENERATION_PERSISTENT) != 0)) {
+        return (__atomic_load_n(&mt_requests[pending->slot].kind,
+                                __ATOMIC_RELAXED) &
+                MT_REQUEST_ACTIVE) != 0;
+    }
+    if ((generation & MT_GENERATION_RECEIVE) != 0) {
+        return true; /* its handle is its own */
+    }
+    uint32_t *place = &mt_request_stamps[pending->slot];
+    bool first = __atomic_load_n(place, __ATOMIC_RELAXED) != stamp;
+    __atomic_store_n(place, stamp, __ATOMIC_RELAXED);
+    return first;
 }
 
 MT_INLINE bool mt_request_is_persistent(const struct mt_pending *pending)

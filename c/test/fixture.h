@@ -171,8 +171,11 @@ static inline void fixture_requests(void)
     static uint64_t keys[MT_REQUEST_SLOTS];
     static uint32_t generations[MT_REQUEST_SLOTS];
     static uint8_t displaced[MT_REQUEST_SLOTS];
+    static uint32_t stamps[MT_REQUEST_SLOTS];
     memset(displaced, 0, sizeof(displaced));
     mt_request_displaced = displaced;
+    memset(stamps, 0, sizeof(stamps));
+    mt_request_stamps = stamps;
     memset(requests, 0, sizeof(requests));
     memset(generations, 0, sizeof(generations));
     memset(keys, 0, sizeof(keys));

@@ -327,6 +327,61 @@ static void test_blocked(void)
     free(f);
 }
 
+/* Those of an array among which a completing call shares its time are those that
+ * it credits: one of many with a shared handle, none that is not started. */
+static void test_share(void)
+{
+    enum { SENDS = 4, RECEIVE = SENDS, PEERLESS, ACTIVE, INACTIVE, UNKNOWN, N };
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_call call;
+    struct mt_pending p[N];
+    uint64_t handles[N] = {0x9000, 0x9000, 0x9000, 0x9000, 0xa000,
+                           0xb000, 0xc000, 0xd000, 0xe000};
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    for (int i = 0; i < SENDS; i++) {
+        start(handles[i], MT_REQUEST_SEND, 3, 10);
+    }
+    start(handles[RECEIVE], MT_REQUEST_RECV, 3, 10);
+    start(handles[PEERLESS],
+          MT_REQUEST_RECV | MT_REQUEST_PERSISTENT | MT_REQUEST_PEERLESS, -1, 10);
+    for (int i = ACTIVE; i <= INACTIVE; i++) {
+        start(handles[i], MT_REQUEST_RECV | MT_REQUEST_PERSISTENT, 3, 10);
+    }
+    begin(&call, MPITRACE_CALL_Startall);
+    mt_request_activate(&call, handles[PEERLESS]);
+    mt_request_activate(&call, handles[ACTIVE]);
+    mt_leave(&call, false);
+    for (int round = 0; round < 3; round++) { /* none is left from the last */
+        uint32_t stamp = mt_request_count_begin(), shares = 0;
+        for (int i = 0; i < N; i++) {
+            mt_request_find(handles[i], &p[i]);
+            bool has = mt_request_has_share(&p[i], stamp);
+            CHECK_EQ(has, i == 0 || i == RECEIVE || i == ACTIVE);
+            shares += has;
+        }
+        CHECK_EQ(shares, 3);
+    }
+    uint64_t before = f->shard.functions[MPITRACE_CALL_Irecv]->blocked_ticks;
+    begin(&call, MPITRACE_CALL_Waitall);
+    for (int i = 0; i < N; i++) {
+        struct mt_envelope got = {3, 0, 10};
+        struct mt_completion how = {.blocked = mt_request_is_awaited(&p[i]) ? 100
+                                                                            : 0,
+                                    .got = &got,
+                                    .seen = true};
+        if (p[i].slot >= 0) {
+            mt_request_complete(&call, &p[i], &how);
+        }
+    }
+    mt_leave(&call, false);
+    CHECK_EQ(f->shard.functions[MPITRACE_CALL_Irecv]->blocked_ticks - before +
+                 f->shard.functions[MPITRACE_CALL_Startall]->blocked_ticks,
+             300);
+    free(f);
+}
+
 /* A nonblocking and a persistent collective give an arrival each time. */
 static void test_collective(void)
 {
@@ -383,6 +438,7 @@ static void test_collective(void)
 int main(void)
 {
     test_blocked();
+    test_share();
     test_collective();
     test_twin();
     test_shared();

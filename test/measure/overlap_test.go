@@ -90,3 +90,30 @@ func TestOverlap(t *testing.T) {
 		})
 	}
 }
+
+// TestBlockedSum: the blocked times of all places are the time in completing calls,
+// also where many requests have one handle.
+func TestBlockedSum(t *testing.T) {
+	eachMPI(t, func(t *testing.T, m mpi) {
+		try(t, func() (d deviation) {
+			const computeUS, delayUS = 500, 3000
+			r := m.run(t, job{program: "overlap", args: []string{"shared", fmt.Sprint(requests), fmt.Sprint(computeUS), fmt.Sprint(delayUS)}, ranks: 2})
+			want := r.ledger.of(1, "completing")[0].number(t, 0)
+			r.walk(t, func(s *segment.Segment) {
+				if s.Header.WorldRank != 1 {
+					return
+				}
+				got := 0.0
+				for _, site := range s.Sites() {
+					got += float64(s.Header.NS(site.BlockedTicks))
+				}
+				d.about("blocked")
+				d.near("the sum", got, want, 0.02, 2*slackNS)
+				if want < requests*(delayUS-computeUS)*1000 {
+					t.Errorf("the ledger has no waiting: %.0f ns", want)
+				}
+			})
+			return d
+		})
+	})
+}

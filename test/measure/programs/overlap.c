@@ -2,6 +2,7 @@
  * and completion, the other side late by a known time.
  *
  *   ledger request NAME N WHOLE BEFORE BLOCKED     in ns, of all N
+ *   ledger completing NS                           in all calls that complete
  *
  * WHOLE is from the return of the starting call to the return of the completing
  * one, BEFORE until that one was entered, BLOCKED the time inside it: of several
@@ -93,14 +94,15 @@ __attribute__((noinline)) static void post(int *message, int tag,
 
 /* Three receives from two places, completed by one call: two thirds of its time
  * belong to the first place, and none to requests without a peer, be they made
- * anew or persistent. */
+ * anew or persistent, nor to a persistent one that is not started. */
 static void waitall(void)
 {
     int64_t first = 0, second = 0, blocked = 0;
-    MPI_Request request[8];
+    MPI_Request request[9];
     int nothing;
     MPI_Recv_init(&nothing, 1, MPI_INT, MPI_PROC_NULL, 0, MPI_COMM_WORLD,
                   &request[7]);
+    MPI_Recv_init(&nothing, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request[8]);
     for (int k = 0; k < k_max; k++) {
         int message[3] = {k, k, k};
         meet();
@@ -127,16 +129,57 @@ static void waitall(void)
         started[2] = now();
         pass(compute_ns);
         int64_t wait = now();
-        MPI_Waitall(8, request, MPI_STATUSES_IGNORE);
+        MPI_Waitall(9, request, MPI_STATUSES_IGNORE);
         int64_t end = now();
         first += 2 * end - started[0] - started[1];
         second += end - started[2];
         blocked += end - wait;
     }
     MPI_Request_free(&request[7]);
+    MPI_Request_free(&request[8]);
     if (rank == 1) {
         of_all("Irecv", 2 * k_max, first, 2 * blocked, blocked * 2 / 3);
         of_all("Irecv", k_max, second, blocked, blocked / 3);
+    }
+}
+
+/* A receive from a late sender beside sends that are complete at once, which have
+ * one handle: by Waitall, by Waitsome. */
+static void shared(void)
+{
+    enum { SENDS = 4 };
+    int64_t blocked = 0;
+    for (int k = 0; k < 2 * k_max; k++) {
+        int message[SENDS], indices[SENDS + 1], done = 0;
+        MPI_Request request[SENDS + 1];
+        meet();
+        if (rank == 0) {
+            pass(delay_ns);
+            MPI_Send(&k, 1, MPI_INT, 1, SENDS, MPI_COMM_WORLD);
+            for (int i = 0; i < SENDS; i++) {
+                MPI_Recv(&message[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE);
+            }
+            continue;
+        }
+        for (int i = 0; i < SENDS; i++) {
+            MPI_Isend(&k, 1, MPI_INT, 0, i, MPI_COMM_WORLD, &request[i]);
+        }
+        MPI_Irecv(message, 1, MPI_INT, 0, SENDS, MPI_COMM_WORLD,
+                  &request[SENDS]);
+        pass(compute_ns);
+        int64_t wait = now();
+        if (k % 2 == 0) {
+            MPI_Waitall(SENDS + 1, request, MPI_STATUSES_IGNORE);
+        }
+        while (k % 2 != 0 && done != MPI_UNDEFINED) {
+            MPI_Waitsome(SENDS + 1, request, &done, indices,
+                         MPI_STATUSES_IGNORE);
+        }
+        blocked += now() - wait;
+    }
+    if (rank == 1) {
+        ledger("completing %" PRId64, blocked);
     }
 }
 
@@ -173,18 +216,18 @@ int main(int argc, char **argv)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     ledger_open(rank);
-    switch (argv[1][0]) {
-    case 'r':
-        receive();
-        break;
-    case 's':
-        send();
-        break;
-    case 'w':
-        waitall();
-        break;
-    default:
-        collective();
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } modes[] = {{"receive", receive},
+                 {"send", send},
+                 {"waitall", waitall},
+                 {"shared", shared},
+                 {"collective", collective}};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (strcmp(argv[1], modes[i].name) == 0) {
+            modes[i].run();
+        }
     }
     ledger_close();
     MPI_Finalize();
