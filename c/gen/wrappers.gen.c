@@ -164,7 +164,12 @@ int MT_NAME(MPI_Allgather_init)(const void *a0, int a1, MT_Datatype a2, void *a3
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -210,7 +215,12 @@ int MT_NAME(MPI_Allgatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -270,7 +280,12 @@ int MT_NAME(MPI_Allreduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -316,7 +331,12 @@ int MT_NAME(MPI_Alltoall_init)(const void *a0, int a1, MT_Datatype a2, void *a3,
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -362,7 +382,12 @@ int MT_NAME(MPI_Alltoallv_init)(const void *a0, const int *a1, const int *a2, MT
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -408,7 +433,12 @@ int MT_NAME(MPI_Alltoallw_init)(const void *a0, const int *a1, const int *a2, co
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -496,7 +526,12 @@ int MT_NAME(MPI_Barrier_init)(MT_Comm a0, MT_Info a1, MT_Request *a2)
         mt_registry_comm_distrust(MT_U64(a0));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a0, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a0, -1, 0, a2);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a0, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -542,7 +577,12 @@ int MT_NAME(MPI_Bcast_init)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4
         mt_registry_comm_distrust(MT_U64(a4));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a4, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a4, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -577,6 +617,12 @@ int MT_NAME(MPI_Bsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -1640,7 +1686,12 @@ int MT_NAME(MPI_Exscan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2722,7 +2773,12 @@ int MT_NAME(MPI_Gather_init)(const void *a0, int a1, MT_Datatype a2, void *a3, i
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -2768,7 +2824,12 @@ int MT_NAME(MPI_Gatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4417,7 +4478,12 @@ int MT_NAME(MPI_Neighbor_allgather_init)(const void *a0, int a1, MT_Datatype a2,
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4463,7 +4529,12 @@ int MT_NAME(MPI_Neighbor_allgatherv_init)(const void *a0, int a1, MT_Datatype a2
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4509,7 +4580,12 @@ int MT_NAME(MPI_Neighbor_alltoall_init)(const void *a0, int a1, MT_Datatype a2, 
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4555,7 +4631,12 @@ int MT_NAME(MPI_Neighbor_alltoallv_init)(const void *a0, const int *a1, const in
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4601,7 +4682,12 @@ int MT_NAME(MPI_Neighbor_alltoallw_init)(const void *a0, const int *a1, const MT
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4843,6 +4929,12 @@ int MT_NAME(MPI_Precv_init)(void *a0, int a1, MT_Count a2, MT_Datatype a3, int a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_RECV, a6, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
+            mt_body_give_back(&call);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -4876,6 +4968,12 @@ int MT_NAME(MPI_Psend_init)(const void *a0, int a1, MT_Count a2, MT_Datatype a3,
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a6, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, (int64_t)a1 * a2, a3, a6, a4, a5), a8);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4975,6 +5073,12 @@ int MT_NAME(MPI_Recv_init)(void *a0, int a1, MT_Datatype a2, int a3, int a4, MT_
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_RECV, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -5019,7 +5123,12 @@ int MT_NAME(MPI_Reduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5102,7 +5211,12 @@ int MT_NAME(MPI_Reduce_scatter_block_init)(const void *a0, void *a1, int a2, MT_
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5125,7 +5239,12 @@ int MT_NAME(MPI_Reduce_scatter_init)(const void *a0, void *a1, const int *a2, MT
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5306,6 +5425,12 @@ int MT_NAME(MPI_Rsend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -5350,7 +5475,12 @@ int MT_NAME(MPI_Scan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5396,7 +5526,12 @@ int MT_NAME(MPI_Scatter_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5442,7 +5577,12 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5477,6 +5617,12 @@ int MT_NAME(MPI_Send_init)(const void *a0, int a1, MT_Datatype a2, int a3, int a
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -5738,6 +5884,12 @@ int MT_NAME(MPI_Ssend_init)(const void *a0, int a1, MT_Datatype a2, int a3, int 
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8595,7 +8747,12 @@ int MT_NAME(MPI_Allgather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8641,7 +8798,12 @@ int MT_NAME(MPI_Allgatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8687,7 +8849,12 @@ int MT_NAME(MPI_Allreduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Data
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8733,7 +8900,12 @@ int MT_NAME(MPI_Alltoall_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, vo
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8779,7 +8951,12 @@ int MT_NAME(MPI_Alltoallv_init_c)(const void *a0, const MT_Count *a1, const MT_A
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8825,7 +9002,12 @@ int MT_NAME(MPI_Alltoallw_init_c)(const void *a0, const MT_Count *a1, const MT_A
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8871,7 +9053,12 @@ int MT_NAME(MPI_Bcast_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
         mt_registry_comm_distrust(MT_U64(a4));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a4, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a4, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8906,6 +9093,12 @@ int MT_NAME(MPI_Bsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -8979,7 +9172,12 @@ int MT_NAME(MPI_Exscan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9537,7 +9735,12 @@ int MT_NAME(MPI_Gather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -9583,7 +9786,12 @@ int MT_NAME(MPI_Gatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10340,7 +10548,12 @@ int MT_NAME(MPI_Neighbor_allgather_init_c)(const void *a0, MT_Count a1, MT_Datat
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10386,7 +10599,12 @@ int MT_NAME(MPI_Neighbor_allgatherv_init_c)(const void *a0, MT_Count a1, MT_Data
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10432,7 +10650,12 @@ int MT_NAME(MPI_Neighbor_alltoall_init_c)(const void *a0, MT_Count a1, MT_Dataty
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10478,7 +10701,12 @@ int MT_NAME(MPI_Neighbor_alltoallv_init_c)(const void *a0, const MT_Count *a1, c
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10524,7 +10752,12 @@ int MT_NAME(MPI_Neighbor_alltoallw_init_c)(const void *a0, const MT_Count *a1, c
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10666,6 +10899,12 @@ int MT_NAME(MPI_Recv_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, int 
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_RECV, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_RECV, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -10710,7 +10949,12 @@ int MT_NAME(MPI_Reduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a6, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a6, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10793,7 +11037,12 @@ int MT_NAME(MPI_Reduce_scatter_block_init_c)(const void *a0, void *a1, MT_Count 
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10816,7 +11065,12 @@ int MT_NAME(MPI_Reduce_scatter_init_c)(const void *a0, void *a1, const MT_Count 
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10920,6 +11174,12 @@ int MT_NAME(MPI_Rsend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
     }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
+    }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
 }
@@ -10964,7 +11224,12 @@ int MT_NAME(MPI_Scan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a5, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a5, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -11010,7 +11275,12 @@ int MT_NAME(MPI_Scatter_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a7, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a7, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -11056,7 +11326,12 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
-        mt_body_unmeasured(a8, rc);
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+            mt_body_give_back(&call);
+        } else {
+            mt_body_unmeasured(a8, rc);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -11091,6 +11366,12 @@ int MT_NAME(MPI_Send_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a3
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -11161,6 +11442,12 @@ int MT_NAME(MPI_Ssend_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, int a
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_body_persistent(&call, MT_REQUEST_SEND, a5, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+    }
+    if (mt_unlikely(call.shard == NULL)) {
+        if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
+            mt_body_persistent_paused(&call, MT_REQUEST_SEND, MT_MESSAGE(a0, a1, a2, a5, a3, a4), a6);
+            mt_body_give_back(&call);
+        }
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

@@ -120,19 +120,53 @@ MT_INLINE void mt_body_irecv(struct mt_call *call, struct mt_message m,
     mt_body_posted(call, m, request);
 }
 
+MT_INLINE struct mt_started mt_persistent_of(uint16_t direction,
+                                             struct mt_message m,
+                                             const MT_Request *request)
+{
+    uint16_t peerless = m.peer == MT_PROC_NULL ? MT_REQUEST_PEERLESS : 0;
+    return (struct mt_started){.handle = MT_U64(*request),
+                               .kind = direction | MT_REQUEST_PERSISTENT | peerless,
+                               .message = m};
+}
+
 /* A persistent request is made; its payload counts when it is started. */
 MT_INLINE void mt_body_persistent(struct mt_call *call, uint16_t direction,
                                   MT_Comm comm, struct mt_message m,
                                   const MT_Request *request)
 {
-    struct mt_started started = {.handle = MT_U64(*request),
-                                 .kind = direction | MT_REQUEST_PERSISTENT,
-                                 .message = m};
-    if (m.peer == MT_PROC_NULL) {
-        started.kind |= MT_REQUEST_PEERLESS;
-    }
+    struct mt_started started = mt_persistent_of(direction, m, request);
     mt_count_comm(call, MT_U64(comm));
     mt_request_insert(call, &started);
+}
+
+/* The same while measurement is paused. */
+MT_INLINE void mt_body_persistent_paused(struct mt_call *call,
+                                         uint16_t direction,
+                                         struct mt_message m,
+                                         const MT_Request *request)
+{
+    struct mt_started started = mt_persistent_of(direction, m, request);
+    mt_request_insert_paused(call, &started);
+}
+
+/* Lends the thread's shard to a call that is not measured, for its caches of
+ * handles. False: there is none. */
+MT_INLINE bool mt_body_borrow(struct mt_call *call)
+{
+    struct mt_shard *shard = mt_tls.shard;
+    shard = shard != NULL ? shard : mt_ops.shard_attach();
+    if (shard != NULL) {
+        mt_shard_lock(shard);
+        call->shard = shard;
+    }
+    return shard != NULL;
+}
+
+MT_INLINE void mt_body_give_back(struct mt_call *call)
+{
+    mt_shard_unlock(call->shard);
+    call->shard = NULL;
 }
 
 /* A request that only has to be followed (one-sided, file). */
@@ -469,17 +503,16 @@ MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, int root,
     mt_arrival(call->shard, c, &seen);
 }
 
-/* Follows a collective that another call completes. */
-MT_INLINE void mt_body_follow(struct mt_call *call, struct mt_comm *comm,
-                              int root, uint64_t bytes, uint16_t kind,
-                              const MT_Request *request)
+/* A collective that another call completes. */
+MT_INLINE struct mt_started mt_collective_of(struct mt_comm *comm, int root,
+                                             uint64_t bytes, uint16_t kind,
+                                             const MT_Request *request)
 {
-    struct mt_started started = {
+    return (struct mt_started){
         .handle = MT_U64(*request),
         .kind = kind | MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
         .message = {.bytes = bytes, .comm = comm, .peer = root, .tag = -1},
         .sequence = comm->sequence++};
-    mt_request_insert(call, &started);
 }
 
 /* A nonblocking collective was started. */
@@ -488,8 +521,9 @@ MT_INLINE void mt_body_icoll(struct mt_call *call, MT_Comm comm, int root,
                              const MT_Request *request)
 {
     struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
+    struct mt_started started = mt_collective_of(c, root, bytes, 0, request);
     mt_count_collective(call, c, bytes, type);
-    mt_body_follow(call, c, root, bytes, 0, request);
+    mt_request_insert(call, &started);
 }
 
 /* Payload that the call itself does not carry: a persistent collective's is
@@ -497,9 +531,22 @@ MT_INLINE void mt_body_icoll(struct mt_call *call, MT_Comm comm, int root,
 MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm, int root,
                                  uint64_t bytes, const MT_Request *request)
 {
+    struct mt_started started =
+        mt_collective_of(mt_comm(call->shard, MT_U64(comm)), root, bytes,
+                         MT_REQUEST_PERSISTENT, request);
     mt_count_comm(call, MT_U64(comm));
-    mt_body_follow(call, mt_comm(call->shard, MT_U64(comm)), root, bytes,
-                   MT_REQUEST_PERSISTENT, request);
+    mt_request_insert(call, &started);
+}
+
+/* The same while measurement is paused; it has its number all the same. */
+MT_INLINE void mt_body_coll_init_paused(struct mt_call *call, MT_Comm comm,
+                                        int root, uint64_t bytes,
+                                        const MT_Request *request)
+{
+    struct mt_started started =
+        mt_collective_of(mt_comm(call->shard, MT_U64(comm)), root, bytes,
+                         MT_REQUEST_PERSISTENT, request);
+    mt_request_insert_paused(call, &started);
 }
 
 /* FNV-1a of a string tag. */

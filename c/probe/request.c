@@ -198,7 +198,8 @@ static const struct mt_completion mt_unseen;
  * before the completing call could count it. The next insert or completion of
  * a handle thus counts the one before it, and each counts once. A receive's
  * completing call is another thread's, between the library's return and ours,
- * and only it knows what arrived: its entry is left to it, without the handle. */
+ * and only it knows what arrived: its entry is left to it, without the handle.
+ * While measurement is paused (call is NULL) nothing is counted. */
 static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
 {
     while (pending->slot >= 0) {
@@ -208,7 +209,8 @@ static void mt_request_again(struct mt_call *call, struct mt_pending *pending)
                                         MT_KEY_ORPHAN, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
         } else if (mt_request_take(pending)) {
-            if (mt_request_is_active(&mt_requests[pending->slot])) {
+            if (call != NULL &&
+                mt_request_is_active(&mt_requests[pending->slot])) {
                 call->shard->thread->requests_shared++;
                 mt_request_count(call, &mt_requests[pending->slot],
                                  &mt_unseen);
@@ -264,10 +266,46 @@ static uint32_t mt_ticks_between(uint64_t from, uint64_t to)
     return to - from < UINT32_MAX ? (uint32_t)(to - from) : UINT32_MAX;
 }
 
+/* The record of a request, as far as it does not depend on how it is measured. */
+MT_INLINE struct mt_request mt_request_of(const struct mt_call *call,
+                                          const struct mt_started *started)
+{
+    const struct mt_message *m = &started->message;
+    bool collective = (started->kind & MT_REQUEST_COLLECTIVE) != 0;
+    return (struct mt_request){
+        .bytes = m->bytes,
+        .comm = m->comm,
+        .buffer = collective ? NULL : m->buffer,
+        .peer = m->peer,
+        .tag = m->tag,
+        .call = (uint16_t)call->id,
+        .type = (uint16_t)(collective ? call->id : m->type),
+        .kind = started->kind,
+        .sequence = started->sequence,
+    };
+}
+
+/* From now on the record in the slot is found. */
+MT_INLINE void mt_request_publish(int32_t slot, const struct mt_started *started)
+{
+    const uint16_t kind = started->kind;
+    uint32_t generation = mt_generation_next();
+    /* a receive from MPI_PROC_NULL has nothing to tell */
+    generation |= (kind & (MT_REQUEST_RECV | MT_REQUEST_PEERLESS)) ==
+                          MT_REQUEST_RECV
+                      ? MT_GENERATION_RECEIVE
+                      : 0;
+    generation |= (kind & MT_REQUEST_PERSISTENT) != 0 ? MT_GENERATION_PERSISTENT
+                                                      : 0;
+    generation |= (kind & MT_REQUEST_PEERLESS) != 0 ? MT_GENERATION_PEERLESS : 0;
+    __atomic_store_n(&mt_request_keys[slot], started->handle, __ATOMIC_RELEASE);
+    __atomic_store_n(&mt_request_generations[slot], generation,
+                     __ATOMIC_RELEASE);
+}
+
 void mt_request_insert(struct mt_call *call, const struct mt_started *started)
 {
     struct mt_shard *shard = call->shard;
-    const struct mt_message *m = &started->message;
     const uint16_t kind = started->kind;
     const uint64_t handle = started->handle;
     bool send = kind == MT_REQUEST_SEND;
@@ -275,9 +313,7 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
         mt_shared_count(call);
         return;
     }
-    uint32_t generation = mt_generation_next();
-    bool persistent = (kind & MT_REQUEST_PERSISTENT) != 0;
-    shard->thread->requests_started += !persistent;
+    shard->thread->requests_started += (kind & MT_REQUEST_PERSISTENT) == 0;
     struct mt_pending former;
     mt_request_find(handle, &former);
     if (mt_unlikely(former.slot >= 0)) {
@@ -291,32 +327,28 @@ void mt_request_insert(struct mt_call *call, const struct mt_started *started)
         shard->thread->requests_dropped++;
         return;
     }
-    mt_requests[slot] = (struct mt_request){
-        .start = call->stop,
-        .site = call->site,
-        .bytes = m->bytes,
-        .comm = m->comm,
-        .buffer = (kind & MT_REQUEST_COLLECTIVE) == 0 ? m->buffer : NULL,
-        .peer = m->peer,
-        .tag = m->tag,
-        .call = (uint16_t)call->id,
-        .type = (uint16_t)((kind & MT_REQUEST_COLLECTIVE) != 0 ? call->id
-                                                               : m->type),
-        .kind = kind,
-        .shard = (uint16_t)shard->number,
-        .took = mt_ticks_between(call->start, call->stop),
-        .sequence = started->sequence,
-    };
-    /* a receive from MPI_PROC_NULL has nothing to tell */
-    generation |= (kind & (MT_REQUEST_RECV | MT_REQUEST_PEERLESS)) ==
-                          MT_REQUEST_RECV
-                      ? MT_GENERATION_RECEIVE
-                      : 0;
-    generation |= persistent ? MT_GENERATION_PERSISTENT : 0;
-    generation |= (kind & MT_REQUEST_PEERLESS) != 0 ? MT_GENERATION_PEERLESS : 0;
-    __atomic_store_n(&mt_request_keys[slot], handle, __ATOMIC_RELEASE);
-    __atomic_store_n(&mt_request_generations[slot], generation,
-                     __ATOMIC_RELEASE);
+    struct mt_request *r = &mt_requests[slot];
+    *r = mt_request_of(call, started);
+    r->start = call->stop;
+    r->site = call->site;
+    r->shard = (uint16_t)shard->number;
+    r->took = mt_ticks_between(call->start, call->stop);
+    mt_request_publish(slot, started);
+}
+
+void mt_request_insert_paused(struct mt_call *call,
+                              const struct mt_started *started)
+{
+    struct mt_pending former;
+    mt_request_find(started->handle, &former);
+    mt_request_again(NULL, &former);
+    int32_t slot = mt_request_claim(started->handle);
+    if (slot < 0) {
+        call->shard->thread->requests_dropped++;
+        return;
+    }
+    mt_requests[slot] = mt_request_of(call, started);
+    mt_request_publish(slot, started);
 }
 
 /* A persistent message of a trace was started. */

@@ -89,6 +89,11 @@ extern uint32_t mt_request_threads;
 /* Follows a request just started by call. */
 void mt_request_insert(struct mt_call *call, const struct mt_started *started);
 
+/* A persistent request was made while measurement is paused: it may be started when
+ * it is not. Where and when is set by then; call has a shard, lent to it. */
+void mt_request_insert_paused(struct mt_call *call,
+                              const struct mt_started *started);
+
 /* A message to or from MPI_PROC_NULL was started: it is over already. The
  * library may give one handle to many of them, so it is not followed. */
 void mt_request_peerless(struct mt_call *call);

@@ -435,11 +435,57 @@ static void test_collective(void)
     free(f);
 }
 
+/* Persistent requests made while measurement is paused count from their start on,
+ * and a request whose handle they got is forgotten without a figure. */
+static void test_paused(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_call call, lent = {.shard = &f->shard,
+                                 .id = MPITRACE_CALL_Bcast_init};
+    struct mt_pending p;
+    struct mt_completion how = {.seen = true};
+    struct mt_started started = {.handle = 0x9000,
+                                 .kind = MT_REQUEST_OTHER |
+                                         MT_REQUEST_COLLECTIVE |
+                                         MT_REQUEST_PERSISTENT,
+                                 .message = {.bytes = 80,
+                                             .comm = &fixture_comm,
+                                             .peer = 5},
+                                 .sequence = 9};
+    fixture_extras(f);
+    fixture_requests();
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    start(0x9000, MT_REQUEST_SEND, 3, 10);
+    mt_request_insert_paused(&lent, &started);
+    CHECK_EQ(f->thread.requests_started, 1);
+    CHECK_EQ(f->thread.requests_completed, 0);
+    mt_request_unmeasured(0x9000);
+    for (uint32_t n = 0; n < 2; n++) {
+        begin(&call, MPITRACE_CALL_Start);
+        mt_request_activate(&call, 0x9000);
+        mt_leave(&call, false);
+        mt_request_find(0x9000, &p);
+        CHECK(mt_request_is_persistent(&p));
+        begin(&call, MPITRACE_CALL_Wait);
+        mt_request_complete(&call, &p, &how);
+        mt_leave(&call, false);
+        CHECK_EQ(f->arrivals.used, 1 + n);
+        CHECK_EQ(f->arrival_rows[n].call, MPITRACE_CALL_Bcast_init);
+        CHECK_EQ(f->arrival_rows[n].sequence, 9);
+        CHECK_EQ(f->arrival_rows[n].start, 2 + n);
+    }
+    CHECK_EQ(f->thread.requests_started, 3);
+    CHECK_EQ(f->thread.requests_completed, 2);
+    free(f);
+}
+
 int main(void)
 {
     test_blocked();
     test_share();
     test_collective();
+    test_paused();
     test_twin();
     test_shared();
     test_always_shared();

@@ -30,9 +30,11 @@ const (
 	sent     = "MT_MESSAGE({sendbuf}, {sendcount}, {sendtype}, {comm}, {dest}, {sendtag})"
 	received = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, {comm}, {source}, {recvtag})"
 	// of a matched probe: what it found is no wildcard any more, but not known
-	taken    = "MT_Message message = {message} != NULL ? *{message} : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));"
-	matched  = "MT_MESSAGE_IN({recvbuf}, {recvcount}, {recvtype}, comm, message)"
-	statusIn = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
+	taken     = "MT_Message message = {message} != NULL ? *{message} : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));"
+	matched   = "MT_MESSAGE_IN({recvbuf}, {recvcount}, {recvtype}, comm, message)"
+	sending   = "MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag})"
+	receiving = "MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag})"
+	statusIn  = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
 )
 
 // bodies by class. Classes without an entry count calls and time only.
@@ -57,11 +59,13 @@ var bodies = map[string]body{
 	},
 	"send_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {dest}, {sendtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, {comm}, MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag}), {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_SEND, {comm}, " + sending + ", {request});",
+		paused:  borrowing("mt_body_persistent_paused(&call, MT_REQUEST_SEND, " + sending + ", {request});"),
 	},
 	"recv_init": {
 		publish: "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
-		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, {comm}, MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag}), {request});",
+		after:   "mt_body_persistent(&call, MT_REQUEST_RECV, {comm}, " + receiving + ", {request});",
+		paused:  borrowing("mt_body_persistent_paused(&call, MT_REQUEST_RECV, " + receiving + ", {request});"),
 	},
 	"sendrecv": {
 		before:  statusIn,
@@ -232,6 +236,11 @@ var bodies = map[string]body{
 	},
 }
 
+// borrowing is what looks handles up while measurement is paused, after success.
+func borrowing(text string) string {
+	return "if (rc == MT_SUCCESS && mt_body_borrow(&call)) {\n            " + text + "\n            mt_body_give_back(&call);\n        }"
+}
+
 func arrayIn(statuses string) string {
 	return "struct mt_array array;\n    MT_NAME(array_begin)(&array, &call, {nrequests}, {requests}, " + statuses + ");"
 }
@@ -398,6 +407,7 @@ func (c *call) bodyOf() body {
 			b.after = fmt.Sprintf("mt_body_icoll(&call, {comm}, %s, %s, %s, {request});", root, bytes, typ)
 		default:
 			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, %s, {request});", root, bytes)
+			b.paused = borrowing(fmt.Sprintf("mt_body_coll_init_paused(&call, {comm}, %s, %s, {request});", root, bytes)) + " else {\n            mt_body_unmeasured({comm}, rc);\n        }"
 		}
 	case "local", "type_set_name":
 		if c.has("comm") && c.Returns == "int" {

@@ -77,11 +77,12 @@ func regressionRows() []row {
 			}},
 		},
 		{
-			name: "requests_paused", what: "persistent requests freed while measurement is paused", program: "requests_paused.c", ranks: 1,
+			name: "requests_paused", what: "persistent requests freed or made while measurement is paused", program: "requests_paused.c", ranks: 1,
 			want: []expectation{{
-				calls: counts{"Init": 1, "Recv_init": 100, "Pcontrol": 100, "Irecv": 100, "Send": 100, "Wait": 100, "Finalize": 1},
-				bytes: counts{"Irecv": 400, "Send": 400}, peers: both(0, 100, 400),
-				requests: &requests{Started: 100, Completed: 100},
+				calls: counts{"Init": 1, "Recv_init": 100, "Pcontrol": 101, "Irecv": 100, "Send": 100, "Wait": 100,
+					"Startall": 50, "Waitall": 50, "Request_free": 3, "Finalize": 1},
+				bytes: counts{"Irecv": 400, "Send": 400, "Startall": 40000}, peers: both(0, 150, 20400),
+				requests: &requests{Started: 250, Completed: 250},
 			}},
 		},
 		{
