@@ -423,7 +423,7 @@ type RawEvent struct {
 	Kind       uint8  // enum event_kind
 	Flags      uint8  // enum event_flag, or-ed
 	Call       uint16 // enum call; of a message the call that posted it
-	Serial     uint32 // of a message: order in which this process posted sends, or receives
+	Serial     uint32 // of a message: order in which this process posted sends, or receives (of a matched one: its probe)
 	EnterTicks uint64 // see enum event_kind
 	ExitTicks  uint64 // see enum event_kind
 	PostTicks  uint64 // see enum event_kind

@@ -3601,7 +3601,7 @@ int MT_NAME(MPI_Improbe)(int a0, int a1, MT_Comm a2, int *a3, MT_Message *a4, MT
     mt_stop(&call);
     if (rc == MT_SUCCESS) {
         if (*a3 != 0) {
-            mt_message_put(MT_U64(*a4), MT_U64(a2));
+            mt_body_matched(&call, *a4, a2);
         }
     }
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
@@ -3618,12 +3618,12 @@ int MT_NAME(MPI_Imrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Req
     if (mt_enter(&call, MPITRACE_CALL_Imrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
+    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_matched found = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), a4);
+        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, found, message), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -4411,7 +4411,7 @@ int MT_NAME(MPI_Mprobe)(int a0, int a1, MT_Comm a2, MT_Message *a3, MT_Status *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (rc == MT_SUCCESS) {
-        mt_message_put(MT_U64(*a3), MT_U64(a2));
+        mt_body_matched(&call, *a3, a2);
     }
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
         mt_count_comm(&call, MT_U64(a2));
@@ -4427,12 +4427,12 @@ int MT_NAME(MPI_Mrecv)(void *a0, int a1, MT_Datatype a2, MT_Message *a3, MT_Stat
     if (mt_enter(&call, MPITRACE_CALL_Mrecv, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_matched found = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), status);
+        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, found, message), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10116,12 +10116,12 @@ int MT_NAME(MPI_Imrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3,
     if (mt_enter(&call, MPITRACE_CALL_Imrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
+    MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_matched found = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), a4);
+        mt_body_irecv(&call, MT_MESSAGE_IN(a0, a1, a2, found, message), a4);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;
@@ -10497,12 +10497,12 @@ int MT_NAME(MPI_Mrecv_c)(void *a0, MT_Count a1, MT_Datatype a2, MT_Message *a3, 
     if (mt_enter(&call, MPITRACE_CALL_Mrecv_c, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
-    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));
+    MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; MT_Message message = a3 != NULL ? *a3 : (MT_Message)0; struct mt_matched found = mt_message_take(MT_U64(message));
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, comm, message), status);
+        mt_body_recv(&call, MT_MESSAGE_IN(a0, a1, a2, found, message), status);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

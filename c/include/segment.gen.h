@@ -615,7 +615,7 @@ struct mt_seg_event {
     uint8_t kind; /* enum event_kind */
     uint8_t flags; /* enum event_flag, or-ed */
     uint16_t call; /* enum call; of a message the call that posted it */
-    uint32_t serial; /* of a message: order in which this process posted sends, or receives */
+    uint32_t serial; /* of a message: order in which this process posted sends, or receives (of a matched one: its probe) */
     uint64_t enter_ticks; /* see enum event_kind */
     uint64_t exit_ticks; /* see enum event_kind */
     uint64_t post_ticks; /* see enum event_kind */

@@ -31,13 +31,34 @@ MT_INLINE bool mt_was_cancelled(const MT_Status *status)
                          MT_U64(comm_), peer_, tag_))
 
 /* That of a matched probe, which MPI knows by itself. */
-#define MT_MESSAGE_IN(buffer_, count_, type_, comm_, message_)               \
+#define MT_MESSAGE_IN(buffer_, count_, type_, matched_, message_)            \
     ((message_) == MT_MESSAGE_NO_PROC                                        \
-         ? (struct mt_message){.comm = (comm_),                              \
+         ? (struct mt_message){.comm = (matched_).comm,                      \
                                .peer = MT_PROC_NULL,                         \
                                .tag = -1}                                    \
-         : mt_message_in(call.shard, buffer_, count_, MT_U64(type_), comm_,  \
-                         MT_ANY_SOURCE, -1))
+         : mt_message_matched(call.shard, buffer_, count_, MT_U64(type_),    \
+                              &(matched_)))
+
+MT_INLINE struct mt_message mt_message_matched(struct mt_shard *shard,
+                                               const void *buffer,
+                                               int64_t count, uint64_t type,
+                                               const struct mt_matched *matched)
+{
+    struct mt_message m = mt_message_in(shard, buffer, count, type,
+                                        matched->comm, MT_ANY_SOURCE, -1);
+    m.serial = matched->serial;
+    return m;
+}
+
+/* A matched probe found a message. */
+MT_INLINE void mt_body_matched(const struct mt_call *call, MT_Message message,
+                               MT_Comm comm)
+{
+    bool traced = call->shard != NULL && call->shard->traced != 0 &&
+                  message != MT_MESSAGE_NO_PROC;
+    mt_message_put(MT_U64(message), MT_U64(comm),
+                   traced ? mt_event_serial(true) : 0);
+}
 
 MT_INLINE struct mt_envelope mt_envelope_of(const MT_Status *status)
 {
@@ -108,7 +129,7 @@ MT_INLINE void mt_body_posted(struct mt_call *call, struct mt_message m,
     }
     mt_reuse(call->shard, m.buffer, m.bytes, MPITRACE_PATH_RECEIVE);
     if (mt_unlikely(call->shard->traced != 0)) {
-        started.sequence = mt_event_serial(true);
+        started.sequence = mt_message_serial(&m);
     }
     mt_request_insert(call, &started);
 }

@@ -178,9 +178,12 @@ void mt_trace_begin(void);
 bool mt_trace_spill(struct mt_shard *shard);
 
 /* messages.c */
-void mt_message_put(uint64_t message, uint64_t comm);
-/* The communicator of a message; never NULL. */
-struct mt_comm *mt_message_take(uint64_t message);
+struct mt_matched {
+    struct mt_comm *comm; /* never NULL */
+    uint32_t serial;      /* of the receive in a trace, 0: not drawn yet */
+};
+void mt_message_put(uint64_t message, uint64_t comm, uint32_t serial);
+struct mt_matched mt_message_take(uint64_t message);
 
 /* presence.c: what the ranks of a job know of each other before they talk. */
 enum mt_presence {

@@ -27,7 +27,8 @@ struct mt_posted {
     bool blocking;
 };
 
-/* Numbers sends and receives of the process in the order of their posting. */
+/* Numbers sends and receives of the process in the order of their posting; a matched
+ * receive is posted by its probe. */
 uint32_t mt_event_serial(bool receive);
 
 void mt_event_call(const struct mt_call *call);

@@ -93,7 +93,15 @@ struct mt_message {
     uint32_t type;        /* entry of TYPES */
     int32_t peer;         /* rank in comm */
     int32_t tag;
+    uint32_t serial; /* of a matched probe in a trace, else 0 */
 };
+
+/* The number of a receive in a trace: drawn where its place in the order of the
+ * process is settled, which is now unless it was matched by a probe. */
+MT_INLINE uint32_t mt_message_serial(const struct mt_message *m)
+{
+    return m->serial != 0 ? m->serial : mt_event_serial(true);
+}
 
 MT_INLINE struct mt_message mt_message_in(struct mt_shard *shard,
                                           const void *buffer, int64_t count,
@@ -178,7 +186,7 @@ MT_INLINE void mt_count_got(struct mt_call *call, const struct mt_message *m,
         struct mt_posted posted = {.ticks = call->start,
                                    .address = call->address,
                                    .call = call->id,
-                                   .serial = mt_event_serial(true),
+                                   .serial = mt_message_serial(m),
                                    .peer = m->peer,
                                    .tag = m->tag,
                                    .blocking = true};

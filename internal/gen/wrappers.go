@@ -30,8 +30,8 @@ const (
 	sent     = "MT_MESSAGE({sendbuf}, {sendcount}, {sendtype}, {comm}, {dest}, {sendtag})"
 	received = "MT_MESSAGE({recvbuf}, {recvcount}, {recvtype}, {comm}, {source}, {recvtag})"
 	// of a matched probe: what it found is no wildcard any more, but not known
-	taken     = "MT_Message message = {message} != NULL ? *{message} : (MT_Message)0; struct mt_comm *comm = mt_message_take(MT_U64(message));"
-	matched   = "MT_MESSAGE_IN({recvbuf}, {recvcount}, {recvtype}, comm, message)"
+	taken     = "MT_Message message = {message} != NULL ? *{message} : (MT_Message)0; struct mt_matched found = mt_message_take(MT_U64(message));"
+	matched   = "MT_MESSAGE_IN({recvbuf}, {recvcount}, {recvtype}, found, message)"
 	sending   = "MT_MESSAGE({sendbuf}, {sendtotal}, {sendtype}, {comm}, {dest}, {sendtag})"
 	receiving = "MT_MESSAGE({recvbuf}, {recvtotal}, {recvtype}, {comm}, {source}, {recvtag})"
 	statusIn  = "MT_Status own; MT_Status *status = {status} != MT_STATUS_IGNORE ? {status} : &own;"
@@ -93,12 +93,12 @@ var bodies = map[string]body{
 	"mprobe": {
 		publish:  "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
 		after:    "mt_count_comm(&call, MT_U64({comm}));",
-		registry: "mt_message_put(MT_U64(*{message}), MT_U64({comm}));",
+		registry: "mt_body_matched(&call, *{message}, {comm});",
 	},
 	"improbe": {
 		publish:  "mt_go_peer(&call, MT_U64({comm}), {source}, {recvtag});",
 		after:    "mt_count_comm(&call, MT_U64({comm}));",
-		registry: "if (*{flag} != 0) {\n            mt_message_put(MT_U64(*{message}), MT_U64({comm}));\n        }",
+		registry: "if (*{flag} != 0) {\n            mt_body_matched(&call, *{message}, {comm});\n        }",
 	},
 	"start": {
 		before: "uint64_t started = {request} != NULL ? MT_U64(*{request}) : 0;",

@@ -122,6 +122,7 @@ func TestWaits(t *testing.T) {
 		{"early-receiver", 2, false, false},
 		{"wildcard", 3, true, false},
 		{"waitall", 3, true, false},
+		{"matched", 2, true, false},
 	} {
 		t.Run(test.scenario, func(t *testing.T) {
 			eachMPI(t, func(t *testing.T, m mpi) {

@@ -2,7 +2,7 @@
  * time.
  *
  *   ledger sent TO ENTER EXIT BLOCKING          in the order of sending
- *   ledger got FROM POST ENTER EXIT CALL        in the order of posting; CALL
+ *   ledger got FROM POST ENTER EXIT CALL        in the order of matching; CALL
  *                                               numbers the completing calls
  *
  * ENTER and EXIT are the moments around the call that sends, or completes. */
@@ -135,6 +135,36 @@ static void waitall(void)
     got(1, post[1], enter, leave);
 }
 
+/* Two messages of one stream; the first is taken out of it by a matched probe and
+ * received after the second. The second is late. */
+static void matched(void)
+{
+    static int turns;
+    MPI_Message message;
+    MPI_Request request;
+    if (rank == 0) {
+        send_to(1, 8, 0);
+        send_to(1, 16, late_ns);
+        return;
+    }
+    MPI_Mprobe(0, 0, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+    int64_t enter = now();
+    MPI_Recv(big, 16, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    int64_t leave = now(), post = now(), wait = post;
+    if (turns++ % 2 == 0) {
+        MPI_Mrecv(big, 8, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Imrecv(big, 8, MPI_BYTE, &message, &request);
+        pass(late_ns / 2);
+        wait = now();
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    calls++;
+    got(0, post, wait, now());
+    calls++;
+    got(0, enter, enter, leave);
+}
+
 /* As many messages as there may be, none late. */
 static void flood(void)
 {
@@ -157,6 +187,7 @@ int main(int argc, char **argv)
                      {"early-receiver", early_receiver, 1},
                      {"wildcard", wildcard, 1},
                      {"waitall", waitall, 1},
+                     {"matched", matched, 1},
                      {"flood", flood, 0},
                      {"killed", flood, 0}};
     if (argc != 4) {
