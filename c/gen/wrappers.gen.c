@@ -158,14 +158,14 @@ int MT_NAME(MPI_Allgather_init)(const void *a0, int a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -209,14 +209,14 @@ int MT_NAME(MPI_Allgatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -274,14 +274,14 @@ int MT_NAME(MPI_Allreduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -325,14 +325,14 @@ int MT_NAME(MPI_Alltoall_init)(const void *a0, int a1, MT_Datatype a2, void *a3,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -376,14 +376,14 @@ int MT_NAME(MPI_Alltoallv_init)(const void *a0, const int *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -427,14 +427,14 @@ int MT_NAME(MPI_Alltoallw_init)(const void *a0, const int *a1, const int *a2, co
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -520,14 +520,14 @@ int MT_NAME(MPI_Barrier_init)(MT_Comm a0, MT_Info a1, MT_Request *a2)
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a0, -1, 0, a2);
+        mt_body_coll_init(&call, a0, -1, 0, 0, a2);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a0));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a0, -1, 0, a2);
+            mt_body_coll_init_paused(&call, a0, -1, 0, 0, a2);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a0, rc);
@@ -571,14 +571,14 @@ int MT_NAME(MPI_Bcast_init)(void *a0, int a1, MT_Datatype a2, int a3, MT_Comm a4
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a6);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a4));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a6);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a4, rc);
@@ -1680,14 +1680,14 @@ int MT_NAME(MPI_Exscan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -2767,14 +2767,14 @@ int MT_NAME(MPI_Gather_init)(const void *a0, int a1, MT_Datatype a2, void *a3, i
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -2818,14 +2818,14 @@ int MT_NAME(MPI_Gatherv_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -4472,14 +4472,14 @@ int MT_NAME(MPI_Neighbor_allgather_init)(const void *a0, int a1, MT_Datatype a2,
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -4523,14 +4523,14 @@ int MT_NAME(MPI_Neighbor_allgatherv_init)(const void *a0, int a1, MT_Datatype a2
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -4574,14 +4574,14 @@ int MT_NAME(MPI_Neighbor_alltoall_init)(const void *a0, int a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -4625,14 +4625,14 @@ int MT_NAME(MPI_Neighbor_alltoallv_init)(const void *a0, const int *a1, const in
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -4676,14 +4676,14 @@ int MT_NAME(MPI_Neighbor_alltoallw_init)(const void *a0, const int *a1, const MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -5117,14 +5117,14 @@ int MT_NAME(MPI_Reduce_init)(const void *a0, void *a1, int a2, MT_Datatype a3, M
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -5205,14 +5205,14 @@ int MT_NAME(MPI_Reduce_scatter_block_init)(const void *a0, void *a1, int a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -5233,14 +5233,14 @@ int MT_NAME(MPI_Reduce_scatter_init)(const void *a0, void *a1, const int *a2, MT
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -5469,14 +5469,14 @@ int MT_NAME(MPI_Scan_init)(const void *a0, void *a1, int a2, MT_Datatype a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -5520,14 +5520,14 @@ int MT_NAME(MPI_Scatter_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -5571,14 +5571,14 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -8741,14 +8741,14 @@ int MT_NAME(MPI_Allgather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, v
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_coll_init_paused(&call, a6, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -8792,14 +8792,14 @@ int MT_NAME(MPI_Allgatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_coll_init_paused(&call, a7, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a7)], a6) : mt_type_bytes(&call, a1, a2)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -8843,14 +8843,14 @@ int MT_NAME(MPI_Allreduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -8894,14 +8894,14 @@ int MT_NAME(MPI_Alltoall_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, vo
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_processes(&call, a6) * (a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -8945,14 +8945,14 @@ int MT_NAME(MPI_Alltoallv_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_type_bytes(&call, mt_sum(a5, mt_comm_processes(&call, a8), 0), a7) : mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -8996,14 +8996,14 @@ int MT_NAME(MPI_Alltoallw_init_c)(const void *a0, const MT_Count *a1, const MT_A
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+        mt_body_coll_init(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, (a0 == MT_IN_PLACE ? mt_sum_types(&call, a5, a7, mt_comm_processes(&call, a8), 0) : mt_sum_types(&call, a1, a3, mt_comm_processes(&call, a8), 0)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -9047,14 +9047,14 @@ int MT_NAME(MPI_Bcast_init_c)(void *a0, MT_Count a1, MT_Datatype a2, int a3, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+        mt_body_coll_init(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a6);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a4));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), a6);
+            mt_body_coll_init_paused(&call, a4, a3, (a3 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a1, a2)), (a3 == MT_PROC_NULL ? 0 : MT_U64(a2)), a6);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a4, rc);
@@ -9166,14 +9166,14 @@ int MT_NAME(MPI_Exscan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -9729,14 +9729,14 @@ int MT_NAME(MPI_Gather_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, void
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_ROOT || a6 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4, a5) : mt_type_bytes(&call, a1, a2)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -9780,14 +9780,14 @@ int MT_NAME(MPI_Gatherv_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_ROOT || a7 == MT_PROC_NULL ? 0 : a0 == MT_IN_PLACE ? mt_type_bytes(&call, a4[mt_comm_rank(&call, a8)], a6) : mt_type_bytes(&call, a1, a2)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -10542,14 +10542,14 @@ int MT_NAME(MPI_Neighbor_allgather_init_c)(const void *a0, MT_Count a1, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_type_bytes(&call, a1, a2), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -10593,14 +10593,14 @@ int MT_NAME(MPI_Neighbor_allgatherv_init_c)(const void *a0, MT_Count a1, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+        mt_body_coll_init(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), a9);
+            mt_body_coll_init_paused(&call, a7, -1, mt_type_bytes(&call, a1, a2), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -10644,14 +10644,14 @@ int MT_NAME(MPI_Neighbor_alltoall_init_c)(const void *a0, MT_Count a1, MT_Dataty
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+        mt_body_coll_init(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), a8);
+            mt_body_coll_init_paused(&call, a6, -1, mt_comm_receivers(&call, a6) * mt_type_bytes(&call, a1, a2), 0, a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -10695,14 +10695,14 @@ int MT_NAME(MPI_Neighbor_alltoallv_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+        mt_body_coll_init(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), a10);
+            mt_body_coll_init_paused(&call, a8, -1, mt_type_bytes(&call, mt_sum(a1, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a3), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -10746,14 +10746,14 @@ int MT_NAME(MPI_Neighbor_alltoallw_init_c)(const void *a0, const MT_Count *a1, c
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+        mt_body_coll_init(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), a10);
+            mt_body_coll_init_paused(&call, a8, -1, mt_sum_types(&call, a1, a3, mt_comm_degree(&call, a8), mt_comm_absent(&call, a8)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -10943,14 +10943,14 @@ int MT_NAME(MPI_Reduce_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatyp
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+        mt_body_coll_init(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a6));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), a8);
+            mt_body_coll_init_paused(&call, a6, a5, (a5 == MT_PROC_NULL ? 0 : mt_type_bytes(&call, a2, a3)), (a5 == MT_PROC_NULL ? 0 : MT_U64(a3)), a8);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a6, rc);
@@ -11031,14 +11031,14 @@ int MT_NAME(MPI_Reduce_scatter_block_init_c)(const void *a0, void *a1, MT_Count 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_comm_size(&call, a5) * mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -11059,14 +11059,14 @@ int MT_NAME(MPI_Reduce_scatter_init_c)(const void *a0, void *a1, const MT_Count 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, mt_sum(a2, mt_comm_size(&call, a5), 0), a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -11218,14 +11218,14 @@ int MT_NAME(MPI_Scan_init_c)(const void *a0, void *a1, MT_Count a2, MT_Datatype 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+        mt_body_coll_init(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a5));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), a7);
+            mt_body_coll_init_paused(&call, a5, -1, mt_type_bytes(&call, a2, a3), MT_U64(a3), a7);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a5, rc);
@@ -11269,14 +11269,14 @@ int MT_NAME(MPI_Scatter_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -11320,14 +11320,14 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);

@@ -526,13 +526,18 @@ MT_INLINE void mt_body_coll(struct mt_call *call, MT_Comm comm, int root,
 
 /* A collective that another call completes. */
 MT_INLINE struct mt_started mt_collective_of(struct mt_comm *comm, int root,
-                                             uint64_t bytes, uint16_t kind,
+                                             uint64_t bytes, uint32_t type,
+                                             uint16_t kind,
                                              const MT_Request *request)
 {
     return (struct mt_started){
         .handle = MT_U64(*request),
         .kind = kind | MT_REQUEST_OTHER | MT_REQUEST_COLLECTIVE,
-        .message = {.bytes = bytes, .comm = comm, .peer = root, .tag = -1},
+        .message = {.bytes = bytes,
+                    .comm = comm,
+                    .type = type,
+                    .peer = root,
+                    .tag = -1},
         .sequence = comm->sequence++};
 }
 
@@ -542,31 +547,42 @@ MT_INLINE void mt_body_icoll(struct mt_call *call, MT_Comm comm, int root,
                              const MT_Request *request)
 {
     struct mt_comm *c = mt_comm(call->shard, MT_U64(comm));
-    struct mt_started started = mt_collective_of(c, root, bytes, 0, request);
+    struct mt_started started = mt_collective_of(
+        c, root, bytes, (uint32_t)MT_TYPE_NONE, 0, request);
     mt_count_collective(call, c, bytes, type);
     mt_request_insert(call, &started);
+}
+
+MT_INLINE struct mt_started mt_coll_init_of(struct mt_call *call, MT_Comm comm,
+                                            int root, uint64_t bytes,
+                                            uint64_t type,
+                                            const MT_Request *request)
+{
+    uint32_t index = type != 0 ? mt_type(call->shard, type)->index
+                               : (uint32_t)MT_TYPE_NONE;
+    return mt_collective_of(mt_comm(call->shard, MT_U64(comm)), root, bytes,
+                            index, MT_REQUEST_PERSISTENT, request);
 }
 
 /* Payload that the call itself does not carry: a persistent collective's is
  * remembered by its request and counted at MPI_Start. */
 MT_INLINE void mt_body_coll_init(struct mt_call *call, MT_Comm comm, int root,
-                                 uint64_t bytes, const MT_Request *request)
+                                 uint64_t bytes, uint64_t type,
+                                 const MT_Request *request)
 {
     struct mt_started started =
-        mt_collective_of(mt_comm(call->shard, MT_U64(comm)), root, bytes,
-                         MT_REQUEST_PERSISTENT, request);
+        mt_coll_init_of(call, comm, root, bytes, type, request);
     mt_count_comm(call, MT_U64(comm));
     mt_request_insert(call, &started);
 }
 
 /* The same while measurement is paused; it has its number all the same. */
 MT_INLINE void mt_body_coll_init_paused(struct mt_call *call, MT_Comm comm,
-                                        int root, uint64_t bytes,
+                                        int root, uint64_t bytes, uint64_t type,
                                         const MT_Request *request)
 {
     struct mt_started started =
-        mt_collective_of(mt_comm(call->shard, MT_U64(comm)), root, bytes,
-                         MT_REQUEST_PERSISTENT, request);
+        mt_coll_init_of(call, comm, root, bytes, type, request);
     mt_request_insert_paused(call, &started);
 }
 

@@ -272,7 +272,7 @@ MT_INLINE struct mt_request mt_request_of(const struct mt_call *call,
 {
     const struct mt_message *m = &started->message;
     bool collective = (started->kind & MT_REQUEST_COLLECTIVE) != 0;
-    return (struct mt_request){
+    struct mt_request r = {
         .bytes = m->bytes,
         .comm = m->comm,
         .buffer = collective ? NULL : m->buffer,
@@ -283,6 +283,10 @@ MT_INLINE struct mt_request mt_request_of(const struct mt_call *call,
         .kind = started->kind,
         .sequence = started->sequence,
     };
+    if (collective) {
+        r.datatype = m->type;
+    }
+    return r;
 }
 
 /* From now on the record in the slot is found. */
@@ -362,6 +366,24 @@ static void mt_request_posted(struct mt_call *call, struct mt_request *r,
     }
 }
 
+/* A persistent collective was started: what mt_count_collective counts of others,
+ * but the call, which names no communicator. */
+static void mt_request_operation(struct mt_call *call,
+                                 const struct mt_request *r)
+{
+    struct mt_shard *shard = call->shard;
+    struct mt_seg_total *t = &shard->comm_totals[r->comm->index];
+    t->collectives++;
+    t->sent_bytes += r->bytes;
+    if (r->datatype != (uint32_t)MT_TYPE_NONE) {
+        t = &shard->type_totals[r->datatype];
+        t->collectives++;
+        t->sent_bytes += r->bytes;
+    }
+    call->bytes += r->bytes;
+    mt_size_bin(shard, call->id, r->bytes);
+}
+
 void mt_request_activate(struct mt_call *call, uint64_t handle)
 {
     struct mt_pending found;
@@ -384,6 +406,7 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
     }
     if ((r->kind & MT_REQUEST_COLLECTIVE) != 0) {
         r->starts++;
+        mt_request_operation(call, r);
     }
     if ((r->kind & (MT_REQUEST_OTHER | MT_REQUEST_PEERLESS)) == 0) {
         bool receive = (r->kind & MT_REQUEST_RECV) != 0;
@@ -403,8 +426,6 @@ void mt_request_activate(struct mt_call *call, uint64_t handle)
         p->sent_bytes += r->bytes;
         call->bytes += r->bytes;
         mt_size_bin(shard, call->id, r->bytes);
-    } else if ((r->kind & MT_REQUEST_OTHER) != 0) {
-        call->bytes += r->bytes;
     }
 }
 

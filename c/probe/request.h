@@ -42,7 +42,10 @@ struct mt_request {
     struct mt_comm *comm;
     union {
         const void *buffer; /* of a persistent message */
-        uint32_t starts;    /* of a persistent collective, so far */
+        struct {            /* of a persistent collective */
+            uint32_t starts;   /* so far */
+            uint32_t datatype; /* entry of TYPES, or MT_TYPE_NONE */
+        };
     };
     int32_t peer;      /* rank in comm, negative if any; root of a collective */
     int32_t tag;
@@ -53,6 +56,9 @@ struct mt_request {
     uint32_t took;     /* ticks in the start call */
     uint32_t sequence; /* of a collective; of a traced receive its number */
 };
+
+/* Of a collective whose share is of no datatype, or of several. */
+enum { MT_TYPE_NONE = -1 };
 
 /* What a new request is. */
 struct mt_started {

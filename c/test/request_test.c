@@ -417,6 +417,7 @@ static void test_collective(void)
     CHECK_EQ(f->arrival_rows[0].bytes, 80);
 
     started.kind |= MT_REQUEST_PERSISTENT;
+    started.message.type = 3;
     begin(&call, MPITRACE_CALL_Bcast_init);
     mt_request_insert(&call, &started);
     mt_leave(&call, false);
@@ -431,7 +432,23 @@ static void test_collective(void)
         CHECK_EQ(f->arrivals.used, 1 + n);
         CHECK_EQ(f->arrival_rows[n].start, n);
         CHECK_EQ(f->arrival_rows[n].call, MPITRACE_CALL_Bcast_init);
+        CHECK_EQ(f->comm_totals[1].collectives, n);
+        CHECK_EQ(f->comm_totals[1].sent_bytes, 80 * n);
+        CHECK_EQ(f->type_totals[3].collectives, n);
+        CHECK_EQ(f->type_totals[3].sent_bytes, 80 * n);
+        CHECK_EQ(f->shard.functions[MPITRACE_CALL_Start]->messages, n);
+        CHECK_EQ(f->shard.functions[MPITRACE_CALL_Start]
+                     ->size_bins[mt_bin(80, MPITRACE_SIZE_BINS)],
+                 n);
     }
+    started.handle = 0xa000; /* of several datatypes */
+    started.message.type = (uint32_t)MT_TYPE_NONE;
+    begin(&call, MPITRACE_CALL_Bcast_init);
+    mt_request_insert(&call, &started);
+    mt_request_activate(&call, 0xa000);
+    mt_leave(&call, false);
+    CHECK_EQ(f->comm_totals[1].sent_bytes, 80 * 4);
+    CHECK_EQ(f->type_totals[3].sent_bytes, 80 * 3);
     free(f);
 }
 

@@ -406,8 +406,8 @@ func (c *call) bodyOf() body {
 		case "icoll":
 			b.after = fmt.Sprintf("mt_body_icoll(&call, {comm}, %s, %s, %s, {request});", root, bytes, typ)
 		default:
-			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, %s, {request});", root, bytes)
-			b.paused = borrowing(fmt.Sprintf("mt_body_coll_init_paused(&call, {comm}, %s, %s, {request});", root, bytes)) + " else {\n            mt_body_unmeasured({comm}, rc);\n        }"
+			b.after = fmt.Sprintf("mt_body_coll_init(&call, {comm}, %s, %s, %s, {request});", root, bytes, typ)
+			b.paused = borrowing(fmt.Sprintf("mt_body_coll_init_paused(&call, {comm}, %s, %s, %s, {request});", root, bytes, typ)) + " else {\n            mt_body_unmeasured({comm}, rc);\n        }"
 		}
 	case "local", "type_set_name":
 		if c.has("comm") && c.Returns == "int" {

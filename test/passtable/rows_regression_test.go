@@ -246,9 +246,11 @@ func nothingRow() row {
 
 // totals is what mpitrace report --json says of a communicator or a datatype.
 type totals struct {
-	Name   string
-	Calls  int64
-	TimeNs int64 `json:"time_ns"`
+	Name        string
+	Calls       int64
+	TimeNs      int64 `json:"time_ns"`
+	SentBytes   int64 `json:"sent_bytes"`
+	Collectives int64
 }
 
 // TestTotals: a call that sends and receives counts once for its communicator
@@ -314,5 +316,40 @@ func (h *harness) testTotals(t *testing.T, m *mpi, r *row, calls int64, function
 		if !found {
 			t.Errorf("%s is not in the report", kind.name)
 		}
+	}
+}
+
+// TestPersistentTotals: a persistent collective counts for its communicator and its
+// datatype each time it is started.
+func TestPersistentTotals(t *testing.T) {
+	h, m := newHarness(t), families()[1] // Open MPI 4 has none
+	m.require(t)
+	r := &row{program: "mpi4.c", ranks: 2}
+	o, err := h.run(m, r, observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := h.mpitrace(o.dir, r, "report", "--json", filepath.Join(o.dir, "result"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep struct{ Communicators, Datatypes []totals }
+	if err := json.Unmarshal(out, &rep); err != nil {
+		t.Fatal(err)
+	}
+	// the partitioned message, three operations and the Isendrecv of both ranks
+	const collectives, sent = 2 * 3, 160 + 2*3*4 + 2*4
+	found := 0
+	for _, c := range append(rep.Communicators, rep.Datatypes...) {
+		if c.Name != "MPI_COMM_WORLD" && c.Name != "MPI_INT" {
+			continue
+		}
+		found++
+		if c.SentBytes != sent || c.Name == "MPI_COMM_WORLD" && c.Collectives != collectives {
+			t.Errorf("%s: %d collectives, %d bytes sent, want %d and %d", c.Name, c.Collectives, c.SentBytes, collectives, sent)
+		}
+	}
+	if found != 2 {
+		t.Errorf("the report has not both: %s", out)
 	}
 }
