@@ -6,10 +6,10 @@ int MT_NAME(MPI_Abort)(MT_Comm a0, int a1)
 {
     typedef int (*real_fn)(MT_Comm, int);
     struct mt_call call;
+    mt_life_abort(a1);
     if (mt_enter(&call, MPITRACE_CALL_Abort, MT_HERE) == MT_FORWARD) {
         return ((real_fn)call.real)(a0, a1);
     }
-    mt_life_abort(a1);
     mt_go_peer(&call, MT_U64(a0), -1, -1);
     int rc = ((real_fn)call.real)(a0, a1);
     mt_stop(&call);

@@ -143,7 +143,7 @@ bool mt_life_init_enter(void)
         return false;
     }
     if (mt_process.started) { /* again, after one that failed, or inside it? */
-        bool inside = (mt_tls.guard & ~(uintptr_t)1) != 0;
+        bool inside = (mt_tls.guard & ~MT_GUARD_MARKS) != 0;
         return !inside && mt_process.header != NULL && !mt_forked &&
                mt_process.header->init_exit_ticks == 0;
     }

@@ -24,6 +24,7 @@ void mt_cold_lock(void)
 {
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    mt_guard_mark(MT_GUARD_COLD);
     while (__atomic_exchange_n(&mt_cold_held, 1, __ATOMIC_ACQUIRE) != 0) {
         sched_yield();
     }
@@ -34,6 +35,7 @@ void mt_cold_unlock(void)
 {
     int cancel = mt_cold_cancel;
     __atomic_store_n(&mt_cold_held, 0, __ATOMIC_RELEASE);
+    mt_guard_unmark(MT_GUARD_COLD);
     pthread_setcancelstate(cancel, NULL);
 }
 

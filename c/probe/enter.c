@@ -1,6 +1,6 @@
 /* enter.c: entry and return when the plain case does not hold: a call from
  * inside MPI, the first call of a thread, a stale guard, the shared shard, a
- * closed gate. */
+ * closed gate, a handler of a signal that came while this thread held a lock. */
 #include "event.h"
 
 _Thread_local struct mt_tls mt_tls
@@ -51,10 +51,11 @@ bool mt_conversion_of_binding(uint32_t id, uintptr_t address)
 {
     struct mt_shard *shard = mt_tls.shard;
     if (shard == NULL || mt_gate != 0 ||
+        (mt_tls.guard & MT_GUARD_LOCKED) != 0 ||
         mt_ops.caller(address) == MT_CALLER_APPLICATION) {
         return false;
     }
-    mt_tls.guard &= ~(uintptr_t)1;
+    mt_tls.guard &= ~MT_GUARD_PMPI;
     if (shard->shared == 0) {
         shard->sites[mt_site_cache_slot(address, id)] = (struct mt_site_cached){
             .address = address, .call = id, .phase = mt_phase};
@@ -66,8 +67,9 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
                                       uintptr_t frame)
 {
     struct mt_tls *tls = &mt_tls;
-    bool by_pmpi_name = (tls->guard & 1) != 0;
-    uintptr_t guard = tls->guard & ~(uintptr_t)1;
+    bool by_pmpi_name = (tls->guard & MT_GUARD_PMPI) != 0;
+    bool locked = (tls->guard & MT_GUARD_LOCKED) != 0;
+    uintptr_t guard = tls->guard & ~MT_GUARD_PMPI;
     uint32_t gate = __atomic_load_n(&mt_gate, __ATOMIC_ACQUIRE);
     tls->guard = guard;
     call->shard = NULL;
@@ -80,6 +82,9 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
         return MT_FORWARD;
     }
     call->real = mt_ops.forward(call->id, address, by_pmpi_name);
+    if (locked) { /* a signal handler's call, see MT_GUARD_MARKS */
+        return MT_FORWARD;
+    }
     /* A guard below the caller is left from a call that was jumped out of; one
      * above it may be. */
     bool nested = guard != 0 && frame < guard;

@@ -146,10 +146,19 @@ struct mt_shard {
     struct mt_reuse reuse;
 };
 
+/* Marks in the low bits of the guard, which a stack address leaves free.
+ * MT_GUARD_PMPI: the call came in by a PMPI_ name although a tool behind us
+ * defines the MPI_ one (entries.gen.S sets it). The others: this thread holds the
+ * cold lock, or that of the shared shard; what a signal handler calls then must not
+ * come here and wait for it. */
+#define MT_GUARD_PMPI ((uintptr_t)1)
+#define MT_GUARD_COLD ((uintptr_t)2)
+#define MT_GUARD_SHARD ((uintptr_t)4)
+#define MT_GUARD_LOCKED (MT_GUARD_COLD | MT_GUARD_SHARD)
+#define MT_GUARD_MARKS (MT_GUARD_PMPI | MT_GUARD_LOCKED)
+
 /* Per thread. guard is the stack address of the outermost frame inside MPI,
- * 0 outside; bit 0 says that the call came in by a PMPI_ name although a tool
- * behind us defines the MPI_ one (entries.gen.S sets it). guard must stay the
- * first member: assembly uses its place. */
+ * 0 outside, and marks. It must stay the first member: assembly uses its place. */
 struct mt_tls {
     uintptr_t guard;
     struct mt_shard *shard;
@@ -213,9 +222,23 @@ extern struct mt_ops mt_ops;
 /* Frames of the call stack that make a call site of their own; 0: none. */
 extern uint32_t mt_stack_depth;
 
+/* Before the lock is taken, and after it is given back. */
+MT_INLINE void mt_guard_mark(uintptr_t mark)
+{
+    mt_tls.guard |= mark;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+MT_INLINE void mt_guard_unmark(uintptr_t mark)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    mt_tls.guard &= ~mark;
+}
+
 MT_INLINE void mt_shard_lock(struct mt_shard *shard)
 {
     if (mt_unlikely(shard->shared != 0)) {
+        mt_guard_mark(MT_GUARD_SHARD);
         while (__atomic_exchange_n(&shard->lock, 1, __ATOMIC_ACQUIRE) != 0) {
             while (__atomic_load_n(&shard->lock, __ATOMIC_RELAXED) != 0) {
 #if defined(__x86_64__)
@@ -230,6 +253,7 @@ MT_INLINE void mt_shard_unlock(struct mt_shard *shard)
 {
     if (mt_unlikely(shard->shared != 0)) {
         __atomic_store_n(&shard->lock, 0, __ATOMIC_RELEASE);
+        mt_guard_unmark(MT_GUARD_SHARD);
     }
 }
 

@@ -2,6 +2,9 @@
 /* Calls of an application that jumps out of handlers, calls from callbacks and
  * is called back: every call of its own is counted exactly once, none of the
  * library's is. A dumb twin keeps the counts. */
+#include <signal.h>
+#include <unistd.h>
+
 #include "check.h"
 #include "fixture.h"
 
@@ -150,6 +153,47 @@ static void test_quick(void)
     free(f);
 }
 
+/* A signal while this thread holds the lock of the shared shard: what the handler
+ * calls is only forwarded. */
+static int handled;
+
+static void handler(int signal)
+{
+    struct mt_call call;
+    (void)signal;
+    handled++;
+    CHECK(!mt_quick(2, 0x400000));
+    CHECK(!mt_conversion_of_binding(2, FIXTURE_BINDING + 1));
+    CHECK(mt_enter(&call, 2, 0x400020, STACK - 4096) == MT_FORWARD);
+}
+
+static void test_signal(void)
+{
+    struct fixture *f = fixture_make(FIXTURE_SITES);
+    struct mt_call call;
+    mt_tls.guard = 0;
+    mt_tls.shard = &f->shard;
+    f->shard.shared = 1;
+    signal(SIGUSR1, handler);
+    alarm(60); /* it waits for itself */
+    CHECK(mt_enter(&call, 1, 0x400000, STACK) == MT_COUNT);
+    mt_go(&call);
+    mt_stop(&call);
+    raise(SIGUSR1);
+    mt_leave(&call, false);
+    alarm(0);
+    CHECK_EQ(handled, 1);
+    CHECK_EQ(mt_tls.guard, 0);
+    CHECK_EQ(f->shard.lock, 0);
+    CHECK_EQ(f->sites.used, 1);
+    CHECK_EQ(f->site_rows[0].calls, 1);
+    CHECK(mt_enter(&call, 1, 0x400000, STACK) == MT_COUNT);
+    mt_go(&call);
+    finish(&call);
+    CHECK_EQ(f->site_rows[0].calls, 2);
+    free(f);
+}
+
 static void test_bins(void)
 {
     CHECK_EQ(mt_bin(0, 44), 0);
@@ -167,6 +211,7 @@ int main(void)
     test_overflow();
     test_paused();
     test_quick();
+    test_signal();
     test_bins();
     return check_failures != 0;
 }

@@ -225,7 +225,8 @@ var bodies = map[string]body{
 		before:   "MT_Datatype freed = {type_p} != NULL ? *{type_p} : MT_DATATYPE_NULL;",
 		registry: "mt_registry_type_free(MT_U64(freed));",
 	},
-	"abort": {before: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
+	// also noted where the call is only forwarded: it may come from a signal handler
+	"abort": {begin: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
 	"session_init": {
 		begin:    "mt_life_init_enter();",
 		registry: "MT_NAME(session_begin)(*{session_p});\n        mt_life_session_begin(&MT_NAME(family));",

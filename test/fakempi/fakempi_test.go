@@ -67,7 +67,15 @@ func run(t *testing.T, dir string, preload bool, args ...string) (stdout, stderr
 // calls reads the result of a run: calls per function.
 func calls(t *testing.T, dir string) map[string]int {
 	t.Helper()
-	out, err := exec.Command("../../build/mpitrace", "report", "--json", filepath.Join(dir, "result")).Output()
+	got, _ := result(t, filepath.Join(dir, "result"))
+	return got
+}
+
+// result reads calls per function and the findings of a directory
+// with a result or a segment.
+func result(t *testing.T, path string) (calls map[string]int, findings []string) {
+	t.Helper()
+	out, err := exec.Command("../../build/mpitrace", "report", "--json", path).Output()
 	if err != nil {
 		t.Fatalf("mpitrace report: %v", err)
 	}
@@ -76,15 +84,16 @@ func calls(t *testing.T, dir string) map[string]int {
 			Name  string
 			Calls int
 		}
+		Findings []string
 	}
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int{}
+	calls = map[string]int{}
 	for _, f := range report.Functions {
-		got[f.Name] = f.Calls
+		calls[f.Name] = f.Calls
 	}
-	return got
+	return calls, report.Findings
 }
 
 func sameAsNative(t *testing.T, dir string, args ...string) (stderr string) {
@@ -201,6 +210,38 @@ func TestConstructor(t *testing.T) {
 	for _, preload := range []bool{false, true} {
 		if out, stderr, status := run(t, dir, preload, plugin); status != 0 || !strings.HasSuffix(out, "done\n") {
 			t.Errorf("preloaded %v: status %d (-1: it hung), %q, %q", preload, status, out, stderr)
+		}
+	}
+}
+
+// TestHandler: a signal comes while the shim holds its lock, and the handler calls
+// MPI: the call goes to the library uncounted, and an abort is noted.
+func TestHandler(t *testing.T) {
+	for how, want := range map[string]struct {
+		status, sends int
+		said          string
+	}{"send": {0, 2, "signals: 1\n"}, "abort": {7, 0, ""}} {
+		dir := library(t, "MPICH Version: 9.9", "")
+		build(t, "-rdynamic", "testdata/handler.c", "-o", filepath.Join(dir, "user"), filepath.Join(dir, "libfake.so"), "-Wl,-rpath,"+dir, "-ldl")
+		out, stderr, status := run(t, dir, true, how)
+		if status != want.status || !strings.Contains(stderr, want.said) {
+			t.Errorf("%s: status %d (-1: it hung), want %d; %q, %q", how, status, want.status, out, stderr)
+			continue
+		}
+		path := filepath.Join(dir, "result")
+		if how == "abort" { // a process that aborts leaves its segment
+			left, _ := filepath.Glob(filepath.Join(dir, "segments", "*"))
+			if len(left) != 1 {
+				t.Fatalf("segments: %q", left)
+			}
+			path = left[0]
+		}
+		counted, findings := result(t, path)
+		if counted["MPI_Send"] != want.sends || counted["MPI_Abort"] != 0 {
+			t.Errorf("%s: calls %v, want %d of MPI_Send", how, counted, want.sends)
+		}
+		if aborted := strings.Contains(strings.Join(findings, "\n"), "called MPI_Abort(7)"); aborted != (how == "abort") {
+			t.Errorf("%s: findings %q", how, findings)
 		}
 	}
 }

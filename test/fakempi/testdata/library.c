@@ -1,4 +1,4 @@
-/* An MPI library of 16 functions with MPICH's ABI, for one rank. VERSION is what
+/* An MPI library of a few functions with MPICH's ABI, for one rank. VERSION is what
  * it calls itself. Its Barrier calls Send and Recv by their public names, as
  * real libraries do; calls to Send are counted and told at Finalize.
  *
@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BOTH(type, name, list, body)                                         \
     type PMPI_##name list body type MPI_##name list                          \
@@ -83,5 +84,11 @@ BOTH(int, Finalize, (void), {
     printf("%s: %d sends\n", VERSION, sends);
     fflush(stdout);
     return FORWARD("MPI_Finalize", 0);
+})
+BOTH(int, Abort, (int c, int code), {
+    (void)c;
+    printf("%s: abort %d\n", VERSION, code);
+    fflush(stdout);
+    _exit(code);
 })
 BOTH(double, Wtime, (void), { return 42.5; })
