@@ -136,6 +136,8 @@ void MT_NAME(world_begin)(void)
     MT_PMPI(Comm_rank, MT_Comm, int *)(MT_COMM_WORLD, &rank);
     mt_registry_ops.comm_describe = mt_describe_comm;
     mt_registry_ops.type_describe = mt_describe_type;
+    MT_NAME(world_end)(); /* a group that came from a session */
+    mt_world_session = (MT_Session)0;
     mt_world_group_held = MT_PMPI(Comm_group, MT_Comm, MT_Group *)(
                               MT_COMM_WORLD, &mt_world_group) == MT_SUCCESS;
     mt_world_identity(size, rank);

@@ -19,6 +19,7 @@ uint32_t mt_cancel_used;
 static const struct mt_family_ops *mt_family;
 static bool mt_forked;
 static int mt_sessions; /* open ones */
+static bool mt_world_begun; /* MPI_Init has returned */
 
 /* What atexit registers with, without an object that could be unloaded. */
 extern int __cxa_atexit(void (*function)(void *), void *argument, void *dso);
@@ -145,7 +146,7 @@ bool mt_life_init_enter(void)
     if (mt_process.started) { /* again, after one that failed, or inside it? */
         bool inside = (mt_tls.guard & ~MT_GUARD_MARKS) != 0;
         return !inside && mt_process.header != NULL && !mt_forked &&
-               mt_process.header->init_exit_ticks == 0;
+               !mt_world_begun;
     }
     mt_process.started = true;
     mt_process.pid = (uint32_t)getpid();
@@ -178,10 +179,13 @@ bool mt_life_init_enter(void)
 static void mt_life_running(const struct mt_family_ops *ops)
 {
     struct mt_seg_header *h = mt_process.header;
+    bool again = mt_family != NULL; /* a session came before MPI_Init */
     mt_family = ops;
     ops->query_thread_level();
-    mt_knobs_warn_unknown();
-    if (mt_process.world_rank <= 0) {
+    if (!again) {
+        mt_knobs_warn_unknown();
+    }
+    if (!again && mt_process.world_rank <= 0) {
         mt_attach_report_uncounted();
     }
     __atomic_store_n(&h->state, MPITRACE_STATE_RUNNING, __ATOMIC_RELEASE);
@@ -201,8 +205,13 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
     struct mt_seg_header *h = mt_process.header;
     uint64_t begin = mt_clock_now();
     if (!failed) {
-        h->init_exit_ticks = begin;
-        mt_life_phase_starts(begin);
+        mt_world_begun = true;
+        if (h->init_exit_ticks == 0) {
+            h->init_exit_ticks = begin;
+            mt_life_phase_starts(begin);
+        }
+        h->flags &= ~(uint32_t)MPITRACE_HEADER_FLAG_SESSIONS;
+        h->finalize_enter_ticks = 0; /* that of a session */
         ops->world_begin();
         if (ops->is_spawned()) {
             h->flags |= MPITRACE_HEADER_FLAG_SPAWNED;

@@ -21,8 +21,9 @@ type report struct {
 			PrivateBytes int64 `json:"private_bytes"`
 		}
 	}
-	Sites  []site
-	Phases []struct {
+	Sites    []site
+	Arrivals []struct{ Function function }
+	Phases   []struct {
 		TimeNS int64 `json:"time_ns"`
 	}
 	Ranks []*rankReport

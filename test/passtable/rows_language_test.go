@@ -124,6 +124,15 @@ func languageRows() []row {
 			lacks: map[string]*reason{"openmpi": lacks("MPI_Session_init")},
 		},
 		{
+			name: "sessions_init", what: "a session opened before MPI_Init", program: "sessions_init.c", ranks: 2,
+			lacks: map[string]*reason{"openmpi": lacks("MPI_Session_init")},
+			want: pair(expectation{
+				calls: counts{"Session_init": 1, "Init": 1, "Comm_rank": 1, "Sendrecv": 5, "Allreduce": 2, "Finalize": 1, "Session_finalize": 1},
+				bytes: counts{"Sendrecv": 40},
+			}, 5, 20),
+			check: arrivals,
+		},
+		{
 			name: "mpi4py", what: "a Python script by mpi4py", program: "basic.py", ranks: 2, loose: true, want: pythonWant(),
 			lacks: map[string]*reason{"mpich": noPython()},
 		},

@@ -50,6 +50,16 @@ func finished(_ *harness, rep *report) []string {
 	return problems
 }
 
+// arrivals requires that all ranks finished and that their arrivals at the collective
+// operations were compared.
+func arrivals(h *harness, rep *report) []string {
+	problems := finished(h, rep)
+	if len(rep.Arrivals) == 0 {
+		problems = append(problems, "arrivals: got none")
+	}
+	return problems
+}
+
 // noPeers requires that no message was counted.
 func noPeers(_ *harness, rep *report) []string {
 	var problems []string
