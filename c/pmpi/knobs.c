@@ -8,15 +8,36 @@
 
 extern char **environ;
 
+static const char *mt_knob_text(const char *variable, const char *otherwise)
+{
+    const char *text = getenv(variable);
+    return text != NULL && text[0] != '\0' ? text : otherwise;
+}
+
+static char *mt_knob_keep(char *to, const char **field_p)
+{
+    size_t n = strlen(*field_p) + 1;
+    *field_p = memcpy(to, *field_p, n);
+    return to + n;
+}
+
+/* Copies: a program may write its title over the environment it was started with. */
 void mt_knobs_read(struct mt_knobs *knobs_p)
 {
+    size_t bytes = 0;
 #define MT_READ(field, variable, otherwise)                                  \
-    knobs_p->field = getenv(variable);                                       \
-    if (knobs_p->field == NULL || knobs_p->field[0] == '\0') {               \
-        knobs_p->field = otherwise;                                          \
-    }
+    knobs_p->field = mt_knob_text(variable, otherwise);                      \
+    bytes += strlen(knobs_p->field) + 1;
     MPITRACE_KNOBS(MT_READ)
 #undef MT_READ
+    char *to = mt_private_bytes(bytes);
+    if (to == NULL) {
+        return;
+    }
+#define MT_KEEP(field, variable, otherwise)                                  \
+    to = mt_knob_keep(to, &knobs_p->field);
+    MPITRACE_KNOBS(MT_KEEP)
+#undef MT_KEEP
 }
 
 static bool mt_knob_known(const char *entry)

@@ -90,6 +90,10 @@ func environmentRows() []row {
 			program: "solo.c", args: []string{"/"}, ranks: 2, want: alone(), plain: true, warning: "result in",
 		},
 		{
+			name: "title", what: "a title written over arguments and environment: settings stay what they were",
+			program: "title.c", ranks: 2, want: []expectation{{calls: once("Init", "Comm_rank", "Barrier", "Finalize")}},
+		},
+		{
 			name: "clock", what: "`MPITRACE_CLOCK=vdso`",
 			program: "basic.c", env: []string{"MPITRACE_CLOCK=vdso"}, ranks: 2, want: want,
 		},
