@@ -49,14 +49,13 @@ static enum mt_verdict mt_enter_counted(struct mt_call *call, uintptr_t address,
 
 bool mt_conversion_of_binding(uint32_t id, uintptr_t address)
 {
-    struct mt_shard *shard = mt_tls.shard;
-    if (shard == NULL || mt_gate != 0 ||
-        (mt_tls.guard & MT_GUARD_LOCKED) != 0 ||
+    struct mt_shard *shard = mt_tls.shard; /* NULL: a thread's first call */
+    if (mt_gate != 0 || (mt_tls.guard & MT_GUARD_LOCKED) != 0 ||
         mt_ops.caller(address) == MT_CALLER_APPLICATION) {
         return false;
     }
     mt_tls.guard &= ~MT_GUARD_PMPI;
-    if (shard->shared == 0) {
+    if (shard != NULL && shard->shared == 0) {
         shard->sites[mt_site_cache_slot(address, id)] = (struct mt_site_cached){
             .address = address, .call = id, .phase = mt_phase};
     }

@@ -150,6 +150,12 @@ static void test_quick(void)
     CHECK(mt_quick(6, FIXTURE_BINDING + 1));
     CHECK(!mt_conversion_of_binding(6, 0x400000));
     CHECK_EQ(f->sites.used, 1);
+    mt_tls.shard = NULL; /* the first call of another thread */
+    CHECK(mt_conversion_of_binding(6, FIXTURE_BINDING + 1));
+    CHECK(!mt_conversion_of_binding(6, 0x400000));
+    CHECK(mt_tls.shard == NULL);
+    mt_gate = MT_GATE_CLOSED;
+    CHECK(!mt_conversion_of_binding(6, FIXTURE_BINDING + 1));
     free(f);
 }
 
