@@ -23,6 +23,7 @@
 void *mt_real_pmpi[MPITRACE_CALL_LIMIT];
 static void *mt_library; /* handle of an MPI that RTLD_NEXT does not see */
 static bool mt_attached;
+static uint64_t mt_searched; /* mt_module_changes of a search that found no MPI */
 
 struct mt_openmpi_handles mt_openmpi_handles;
 
@@ -64,6 +65,7 @@ struct mt_found {
     void *mpi[MPITRACE_CALL_LIMIT], *pmpi[MPITRACE_CALL_LIMIT];
     void *library; /* see mt_library */
     bool chained;
+    bool nowhere; /* no object has an MPI library's functions */
     uint32_t family;
     char version[sizeof(mt_process.mpi_version)];
     struct mt_openmpi_handles openmpi;
@@ -90,6 +92,7 @@ static void mt_find_functions(struct mt_found *f)
     if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
+        f->nowhere = path == NULL;
         f->library =
             path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     }
@@ -276,10 +279,15 @@ static void mt_attach_take(const struct mt_found *f)
     __atomic_store_n(&mt_attached, true, __ATOMIC_RELEASE);
 }
 
-/* If no MPI is here yet it is looked for again at the next call. */
+/* If no MPI is here yet it is looked for again at the next call that finds something
+ * loaded since: programs ask often whether there is one. */
 static void mt_attach_once(void)
 {
     if (__atomic_load_n(&mt_attached, __ATOMIC_ACQUIRE)) {
+        return;
+    }
+    uint64_t now = mt_module_changes();
+    if (now == __atomic_load_n(&mt_searched, __ATOMIC_RELAXED)) {
         return;
     }
     struct mt_found *f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE,
@@ -295,6 +303,9 @@ static void mt_attach_once(void)
         mt_attach_take(f);
     }
     mt_cold_unlock();
+    if (f->mpi[MPITRACE_CALL_Init] == NULL && f->nowhere) {
+        __atomic_store_n(&mt_searched, now, __ATOMIC_RELAXED);
+    }
     munmap(f, sizeof(*f));
 }
 

@@ -307,6 +307,13 @@ static int mt_module_counters(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
+uint64_t mt_module_changes(void)
+{
+    unsigned long long now[2] = {0, 0};
+    dl_iterate_phdr(mt_module_counters, now);
+    return now[0] + now[1];
+}
+
 bool mt_module_changed(void)
 {
     unsigned long long now[2] = {0, 0};

@@ -72,6 +72,8 @@ int mt_attach_initialized(void);
 enum mt_caller mt_module_caller(uintptr_t address);
 uint32_t mt_module_index(uintptr_t address);
 bool mt_module_changed(void);
+/* Objects that the loader has loaded and unloaded so far. */
+uint64_t mt_module_changes(void);
 /* MPI libraries mapped when last looked at; more than one with a translation
  * layer. */
 unsigned mt_library_count(void);

@@ -199,6 +199,17 @@ func TestWeakSymbol(t *testing.T) {
 	}
 }
 
+// TestAsked: where there is no MPI it is looked for again only when something was
+// loaded since, and then found.
+func TestAsked(t *testing.T) {
+	dir := library(t, "MPICH Version: 9.9", "")
+	build(t, "-rdynamic", "testdata/asked.c", "-o", filepath.Join(dir, "user"), "-ldl")
+	out, stderr, status := run(t, dir, true, filepath.Join(dir, "libfake.so"))
+	if want := "first one search, then 0 in 100 calls, flag 0\nflag 1\n"; out != want || status != 0 {
+		t.Errorf("status %d, %q, want %q; %q", status, out, want, stderr)
+	}
+}
+
 // TestConstructor: the first call of MPI, while another thread loads a library whose
 // constructor calls MPI.
 func TestConstructor(t *testing.T) {
