@@ -41,7 +41,7 @@ struct receive {
     uint64_t bytes;
     bool over, cancels, asked, silent;
     const struct send *match; /* by the twin */
-    unsigned char memory[MOST];
+    unsigned char *memory; /* a buffer */
 };
 
 /* What became of a receive that asked, or would have. */
@@ -54,6 +54,9 @@ struct fate {
 static struct send sends[REQUESTS];
 static struct receive receives[2 * REQUESTS]; /* with those of finish */
 static uint32_t send_count, receive_count;
+/* A program receives into the same buffers again and again. */
+static unsigned char buffers[2 * REQUESTS][MOST];
+static bool lent[2 * REQUESTS];
 static struct fate history[HISTORY];
 static uint32_t history_count;
 static struct world_options options;
@@ -256,6 +259,22 @@ static void send_next(void)
     }
 }
 
+static unsigned char *buffer_take(void)
+{
+    uint32_t i = 0;
+    while (lent[i]) {
+        i++;
+    }
+    lent[i] = true;
+    return memset(buffers[i], 0, MOST);
+}
+
+static void buffer_give(unsigned char *memory)
+{
+    memset(memory, LATER, MOST);
+    lent[(memory - buffers[0]) / MOST] = false;
+}
+
 static void receive_next(uint32_t wild)
 {
     struct receive *r = &receives[receive_count];
@@ -268,7 +287,7 @@ static void receive_next(uint32_t wild)
     r->tag = dice(100) < wild ? MT_ENGINE_ANY : r->tag;
     r->bytes = dice(8) == 0 ? dice(MOST) : MOST;
     receive_count++;
-    memset(r->memory, 0, MOST);
+    r->memory = buffer_take();
     struct mt_buffer b = {.address = r->memory, .bytes = r->bytes};
     mt_engine_progress(&world.engines[r->at]); /* which may take credits */
     twin_posted(r);
@@ -324,7 +343,7 @@ static void look(void)
                 CHECK(r->memory[k] == want);
             }
         }
-        memset(r->memory, LATER, MOST);
+        buffer_give(r->memory);
     }
 }
 
@@ -370,6 +389,7 @@ static void finish(void)
                                   .tag = came[i]->tag,
                                   .bytes = MOST};
             receive_count++;
+            r->memory = buffer_take();
             struct mt_buffer b = {.address = r->memory, .bytes = r->bytes};
             twin_posted(r);
             CHECK_EQ(mt_engine_receive(world.contexts[r->at], &r->request,
@@ -396,7 +416,7 @@ static void take_over(struct mt_engine_request *r, unsigned char *memory,
         CHECK(r->status == MT_OK || r->status == MT_ETRUNCATED ||
               r->status == MT_EPEER);
         if (memory != NULL) {
-            memset(memory, LATER, MOST);
+            buffer_give(memory);
         }
     }
 }
@@ -455,6 +475,7 @@ static void program(unsigned long long seed)
         options.try_asking = true;
     }
     send_count = receive_count = history_count = came_count = 0;
+    memset(lent, 0, sizeof(lent));
     tags = 1 + dice(TAGS);
     world_begin(&options);
     uint32_t moves = 1 + dice(8), wild = dice(2) * dice(40);
