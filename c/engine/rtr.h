@@ -29,12 +29,12 @@
  * Whether it pays is judged by the receiver, envelope by envelope, since the
  * message of its turn tells it what became of each RTR: used, crossed by an RTS,
  * or mispredicted (the message was eager, or did not fit). usage: the least share
- * that must be of use, per cent, judged every sample RTRs. Below it, or after
- * MT_RTR_WRONG mispredictions in a row, the envelope is silent: it counts
- * receives that could have been asked for, and that the RTS found posted. When
- * usage of them are, it asks again. How many it counts begins with sample and
- * doubles with each time that it falls silent, up to sample << MT_RTR_PAUSES; a
- * sample that was of use sets it back. */
+ * that must be of use, per cent, judged every sample RTRs. Once it cannot be
+ * reached any more, or after MT_RTR_WRONG mispredictions in a row, the envelope is
+ * silent: it counts receives that could have been asked for, and that the RTS
+ * found posted. When usage of them are, it asks again. How many it counts begins
+ * with sample and doubles with each time that it falls silent, up to
+ * sample << MT_RTR_PAUSES; a sample that was of use sets it back. */
 #ifndef MPITRACE_ENGINE_RTR_H
 #define MPITRACE_ENGINE_RTR_H
 

@@ -46,7 +46,9 @@ enum mt_rtr_verdict mt_rtr_judge(struct mt_rtr_usage *u, enum mt_rtr_fate fate,
     if (!u->silent && u->wrong == MT_RTR_WRONG) {
         return mt_rtr_turn(u, true);
     }
-    if (u->total < mt_rtr_window(u, sample)) {
+    bool lost = (uint64_t)(u->total - u->useful) * 100 >
+                (uint64_t)(100 - least) * sample; /* whatever else comes */
+    if (u->total < mt_rtr_window(u, sample) && (u->silent || !lost)) {
         return MT_RTR_GOES_ON;
     }
     bool pays = (uint64_t)u->useful * 100 >= (uint64_t)least * u->total;

@@ -103,8 +103,10 @@ static bool twin_silent(uint32_t at, uint32_t from, int32_t tag)
             wrong = all[i] == MT_RTR_MISPREDICTED ? wrong + 1 : 0;
         }
         bool whole = end - begin == window;
+        uint32_t best = useful + window - (end - begin); /* if all else is */
         bool pays = useful * 100 >= options.usage * (end - begin);
-        if (!silent && (wrong == MT_RTR_WRONG || (whole && !pays))) {
+        if (!silent && (wrong == MT_RTR_WRONG ||
+                        best * 100 < options.usage * window)) {
             silent = true;
             times++;
             since = begin = end;

@@ -5,7 +5,7 @@
  * simulated processes with what they say to each other, in an order that the
  * story decides (story.h).
  *
- *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=4] [verify=N]
+ *   world [processes=2] [eager=64] [window=16] [usage=80] [sample=20] [verify=N]
  *         [straight] [ring=BYTES] [try]    try: asking first, against reading
  *   receive P NAME from=Q|any tag=T|any bytes=N [spread] [in=OTHER]
  *                        in: the buffer of another receive, which is over
@@ -317,7 +317,7 @@ static bool command(const char *line)
             .window = (uint32_t)value(line, "window=", 16),
             .eager_limit = (uint32_t)value(line, "eager=", 64),
             .usage = (uint32_t)value(line, "usage=", 80),
-            .sample = (uint32_t)value(line, "sample=", 4),
+            .sample = (uint32_t)value(line, "sample=", 20),
             .ring_bytes = (uint32_t)value(line, "ring=", 0),
             .verify_every = (uint32_t)value(line, "verify=", 0),
             .straight = find(line, " straight") != NULL,

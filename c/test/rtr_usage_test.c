@@ -65,9 +65,52 @@ static void test_many(void)
     CHECK_EQ(asked, MT_RTR_USAGES * MT_RTR_WRONG);
 }
 
+/* How many are asked for before it is silent. */
+static int asked_of(enum mt_rtr_fate (*fate)(int))
+{
+    memset(usages, 0, sizeof(usages));
+    for (int n = 1; n <= SAMPLE; n++) {
+        if (judge(5, 1, fate(n)) == MT_RTR_SUSPENDS) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+static enum mt_rtr_fate all_cross(int n)
+{
+    (void)n;
+    return MT_RTR_CROSSED;
+}
+
+static enum mt_rtr_fate every_second(int n)
+{
+    return n % 2 == 0 ? MT_RTR_CROSSED : MT_RTR_USED;
+}
+
+static enum mt_rtr_fate last_fifth(int n)
+{
+    return n > SAMPLE * LEAST / 100 ? MT_RTR_CROSSED : MT_RTR_USED;
+}
+
+static enum mt_rtr_fate first_fifth(int n)
+{
+    return n <= SAMPLE - SAMPLE * LEAST / 100 ? MT_RTR_CROSSED : MT_RTR_USED;
+}
+
+/* A sample whose verdict is certain is not taken to its end. */
+static void test_soon(void)
+{
+    CHECK_EQ(asked_of(all_cross), SAMPLE / 5 + 1);
+    CHECK_EQ(asked_of(every_second), 2 * (SAMPLE / 5 + 1));
+    CHECK_EQ(asked_of(first_fifth), 0);
+    CHECK_EQ(asked_of(last_fifth), 0);
+}
+
 int main(void)
 {
     test_apart();
     test_many();
+    test_soon();
     return check_failures != 0;
 }

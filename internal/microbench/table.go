@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,8 @@ func (p Published) line() string {
 	return strings.Join(words, ", ")
 }
 
-// table is the cells of all rows, the head first.
+// table is the cells of all rows, the head first. A policy that is a file has the name
+// of the file alone.
 func (res *Result) table(both bool, policies []string) [][]string {
 	keys := res.dimKeys()
 	head := append(slices.Clone(keys), "metric", "native", "")
@@ -90,7 +92,7 @@ func (res *Result) table(both bool, policies []string) [][]string {
 		head = append(head, "preloaded", "", "ratio")
 	}
 	for _, policy := range policies {
-		head = append(head, "act="+policy, "", "ratio")
+		head = append(head, "act="+filepath.Base(policy), "", "ratio")
 	}
 	cells := [][]string{append(head, "published", "also, native")}
 	before := ""

@@ -62,7 +62,7 @@ func sessionReport(t *testing.T) *Report {
 	r := &Report{
 		Schema: 1, Version: "1.2.3", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Host: "node1",
 		Processor: "some processor", Cores: 2, LoadBegin: "0.10", LoadEnd: "0.90",
-		Launcher: []string{"mpirun", "--bind-to", "core"}, Compiler: "/usr/bin/mpicc", Shim: "/lib/libmpishim.so", Act: []string{"auto"}, Reps: 3,
+		Launcher: []string{"mpirun", "--bind-to", "core"}, Compiler: "/usr/bin/mpicc", Shim: "/lib/libmpishim.so", Act: []string{"policies/auto"}, Reps: 3,
 	}
 	for _, o := range session {
 		b := named(t, o.name)

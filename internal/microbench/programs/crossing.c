@@ -9,6 +9,8 @@
  * In turn on two communicators, "crossing" and "beside", for which a policy of act
  * mode may have different rules: what tells the two apart is then measured within
  * one job, where nothing else does. Without such a rule they take the same time.
+ * Each size has communicators of its own, for a receiver that learnt from one size
+ * that asking does not pay would ask for none of the next.
  */
 #include "bench.h"
 
@@ -66,6 +68,21 @@ static void checked(const struct crossing *x, uint64_t seed)
     }
 }
 
+static void open_comms(void)
+{
+    for (int way = CROSSING; way <= BESIDE; way++) {
+        MPI_Comm_dup(bench_pair, &comms[way]);
+        MPI_Comm_set_name(comms[way], way == CROSSING ? "crossing" : "beside");
+    }
+}
+
+static void close_comms(void)
+{
+    for (int way = CROSSING; way <= BESIDE; way++) {
+        MPI_Comm_free(&comms[way]);
+    }
+}
+
 static void measure(const char *name, size_t bytes, size_t room, long iterations)
 {
     struct crossing x = {.out = bench_alloc(bytes),
@@ -76,6 +93,7 @@ static void measure(const char *name, size_t bytes, size_t room, long iterations
     double means[BENCH_BLOCKS], shares[BENCH_BLOCKS], spent = 0.0;
     int n = 0;
 
+    open_comms();
     for (long i = 0; i < bench_rounds(bytes); i++) {
         checked(&x, (uint64_t)i);
     }
@@ -92,6 +110,7 @@ static void measure(const char *name, size_t bytes, size_t room, long iterations
     } while (n < BENCH_BLOCKS && done < iterations &&
              bench_go_on(spent, bench_pair));
     checked(&x, (uint64_t)done);
+    close_comms();
     bench_result("cross=%s size=%zu exchange_us=%.4f beside_pct=%.3f buffer=%zu",
                  name, bytes, bench_median(means, n), bench_median(shares, n),
                  room);
@@ -109,10 +128,6 @@ int main(int argc, char **argv)
     sizes = bench_sizes("1024,131072");
     ways = bench_text("cross", "exact,large");
     iterations = bench_number("iterations", 2000);
-    for (int way = CROSSING; way <= BESIDE && bench_rank < 2; way++) {
-        MPI_Comm_dup(bench_pair, &comms[way]);
-        MPI_Comm_set_name(comms[way], way == CROSSING ? "crossing" : "beside");
-    }
     for (int i = 0; i < sizes.n && bench_rank < 2; i++) {
         size_t bytes = (size_t)sizes.at[i];
         long n = bench_iterations(iterations, bytes);
@@ -124,9 +139,6 @@ int main(int argc, char **argv)
             measure("large", bytes,
                     bytes > CROSSING_LARGE ? bytes : CROSSING_LARGE, n);
         }
-    }
-    for (int way = CROSSING; way <= BESIDE && bench_rank < 2; way++) {
-        MPI_Comm_free(&comms[way]);
     }
     bench_done();
     return 0;
