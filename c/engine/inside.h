@@ -542,7 +542,10 @@ void mt_connect_end(struct mt_engine_peer *peer);
 uint32_t mt_connect_sends(const struct mt_engine *engine);
 uint32_t mt_connect_receives(void);
 
-enum { MT_OPEN_MS = 60000 }; /* until a peer has come, which may be stopped */
+enum {
+    MT_OPEN_MS = 60000, /* until a peer has come, which may be stopped */
+    MT_MESH_MS = 20000, /* when all are there: TCP asks 1, 3, 7 and 15 s later again */
+};
 
 /* Collective. rc: of each connection. */
 enum mt_status mt_connect_open(struct mt_engine *engine,

@@ -291,7 +291,7 @@ static enum mt_status mt_peers_connect(struct mt_engine *engine)
                .receive_depth = mt_window(engine),
                .pieces = engine->eager != NULL ? 2 : 1,
                .reads = mt_reads_at_once(engine),
-               .open_ms = MT_OPEN_MS},
+               .open_ms = MT_MESH_MS},
         .prepare = mt_peer_prepare_rail,
         .user = engine,
         .say = engine->o.say,
@@ -301,6 +301,7 @@ static enum mt_status mt_peers_connect(struct mt_engine *engine)
         o.rc.send_cq = engine->rails.rails[0].send_cq;
         o.rc.receive_cq = engine->rails.rails[0].receive_cq;
         o.rc.port = engine->rails.rails[0].port;
+        o.rc.open_ms = MT_OPEN_MS;
         return mt_connect_open(engine, &o.rc);
     }
     return mt_mesh_create(&engine->rails, &engine->o.wireup, &o,

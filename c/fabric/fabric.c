@@ -669,6 +669,21 @@ enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
     return status;
 }
 
+enum mt_status mt_fabric_qp_established(struct mt_fabric_qp *qp)
+{
+    const struct mt_fabric_context *context = qp->pd->context;
+    enum mt_fabric_qp_state state = mt_fabric_qp_state(qp);
+    if (context->lost || state < MT_FABRIC_QP_RTS) {
+        return MT_ESTATE;
+    }
+    if (state == MT_FABRIC_QP_ERROR) {
+        return MT_EPEER;
+    }
+    return context->provider->qp_established != NULL
+               ? context->provider->qp_established(qp)
+               : MT_OK;
+}
+
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp)
 {
     const struct mt_fabric_context *context = qp->pd->context;

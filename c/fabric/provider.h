@@ -121,6 +121,8 @@ struct mt_fabric_provider {
      * again. */
     enum mt_status (*qp_connect)(struct mt_fabric_qp *qp,
                                  const struct mt_fabric_address *remote);
+    /* NULL: a connection is there once both sides have begun it. */
+    enum mt_status (*qp_established)(struct mt_fabric_qp *qp);
     enum mt_status (*qp_fail)(struct mt_fabric_qp *qp);
     enum mt_status (*qp_reset)(struct mt_fabric_qp *qp);
     /* With caps.shares_memory. */

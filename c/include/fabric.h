@@ -350,6 +350,10 @@ enum mt_status mt_fabric_qp_address(const struct mt_fabric_qp *qp,
  * NULL. */
 enum mt_status mt_fabric_qp_connect(struct mt_fabric_qp *qp,
                                     const struct mt_fabric_address *remote);
+/* Whether the other side of an RC queue pair in RTS has answered: MT_EAGAIN: not
+ * yet, polling goes on with it; MT_EPEER: it will not. A device that connects
+ * without asking the other side, and UD, say MT_OK at once. */
+enum mt_status mt_fabric_qp_established(struct mt_fabric_qp *qp);
 /* To ERROR: flushes. To RESET, then INIT: forgets the connection. */
 enum mt_status mt_fabric_qp_fail(struct mt_fabric_qp *qp);
 enum mt_status mt_fabric_qp_reset(struct mt_fabric_qp *qp);

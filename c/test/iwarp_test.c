@@ -548,7 +548,7 @@ static void test_slow(bool caller_first)
     for (uint64_t until = now_ms() + LATE_MS; now_ms() < until;) {
         pump(first, late);
         if (inside(late)->guests != NULL && inside(late)->guests->parked) {
-            inside(late)->guests->waited_ms = MT_IWARP_TIMEOUT_MS;
+            inside(late)->guests->waited_ms = MT_IWARP_GUEST_MS;
         }
     }
     CHECK_EQ(inside(late)->guest_count, caller_first);

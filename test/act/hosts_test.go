@@ -1,9 +1,13 @@
 package act
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
@@ -37,5 +41,65 @@ func TestHosts(t *testing.T) {
 	got := runProgram(t, h.OnIn(0, dir, append(run, h.Across(m, order)...)...), dir)
 	if right := []string{"0: right", "1: right", "2: right", "3: right"}; !slices.Equal(got, right) {
 		t.Errorf("comms.c said %q", got)
+	}
+}
+
+// TestOutage: the network between two hosts is away for a while, as with a switch that
+// begins anew, in the middle of a program, which goes on.
+func TestOutage(t *testing.T) {
+	m := mpijob.All[0]
+	mpijob.Need(t, m.Missing())
+	h, dir := hosts.New(t, 2), t.TempDir()
+	program := compile(t, m, dir, "turns.c")
+	begun := filepath.Join(dir, "begun")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for start := time.Now(); time.Since(start) < limit; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(begun); err == nil {
+				break
+			}
+		}
+		err := h.Cut(1)
+		time.Sleep(8 * time.Second)
+		if err = errors.Join(err, h.Mend(1)); err != nil {
+			t.Error(err)
+		}
+	}()
+	run := append([]string{tool(t), "run", "--act", "--output", t.TempDir(), "--"}, h.Across(m, program, "200", begun)...)
+	got := runProgram(t, h.OnIn(0, dir, run...), dir)
+	<-ended
+	if want := []string{"0: right", "1: right", "2: right", "3: right"}; !slices.Equal(got, want) {
+		t.Errorf("turns.c said %q", got)
+	}
+}
+
+// TestUnreachable: hosts with an interface each whose address leads nowhere else, as that of
+// containers does. The ranks find out in MPI_Init, and the program runs without us.
+func TestUnreachable(t *testing.T) {
+	m := mpijob.All[0]
+	mpijob.Need(t, m.Missing())
+	h, dir := hosts.New(t, 2), t.TempDir()
+	for i := range h.Names {
+		for _, args := range [][]string{
+			{"ip", "link", "add", "inside0", "type", "veth", "peer", "name", "inside1"},
+			{"ip", "link", "set", "inside1", "up"},
+			{"ip", "addr", "add", "172.17.0.1/16", "dev", "inside0"},
+			{"ip", "link", "set", "inside0", "up"},
+		} {
+			runProgram(t, h.On(i, args...), dir)
+		}
+	}
+	program := compile(t, m, dir, "comms.c")
+	run := append([]string{tool(t), "run", "--act=device=iwarp:inside0", "--output", t.TempDir(), "--"}, h.Across(m, program)...)
+	out := finished(t, h.OnIn(0, dir, run...), dir)
+	want := []string{"0: right", "1: right", "2: right", "3: right"}
+	if got := said(out.Stdout); !slices.Equal(got, want) {
+		t.Errorf("the program said %q", got)
+	}
+	for _, part := range []string{"act mode is off, the job is only observed: ", "does not answer over iwarp:inside0"} {
+		if strings.Count(string(out.Stderr), part) != 1 {
+			t.Errorf("no single line with %q:\n%s", part, out.Stderr)
+		}
 	}
 }

@@ -159,6 +159,16 @@ func runProgram(t *testing.T, command []string, dir string) []string {
 // runActing is what the program leaves behind, which has to act, and to succeed.
 func runActing(t *testing.T, command []string, dir string) mpijob.Outcome {
 	t.Helper()
+	out := finished(t, command, dir)
+	if strings.Contains(string(out.Stderr), "act mode is off") {
+		t.Fatalf("%q did not act:\n%s", command, out.Stderr)
+	}
+	return out
+}
+
+// finished is what the program leaves behind, which has to succeed.
+func finished(t *testing.T, command []string, dir string) mpijob.Outcome {
+	t.Helper()
 	p, err := mpijob.Start(limit, dir, mpijob.Environ(), command, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -171,8 +181,6 @@ func runActing(t *testing.T, command []string, dir string) mpijob.Outcome {
 		t.Fatalf("waited %v for the end of %q\n%s%s", limit, command, out.Stdout, out.Stderr)
 	case out.Status != 0:
 		t.Fatalf("%q: status %d\n%s%s", command, out.Status, out.Stdout, out.Stderr)
-	case strings.Contains(string(out.Stderr), "act mode is off"):
-		t.Fatalf("%q did not act:\n%s", command, out.Stderr)
 	}
 	return out
 }

@@ -238,14 +238,17 @@ func TestRails(t *testing.T) {
 // which stays up, or with its own link down.
 func TestCutOff(t *testing.T) {
 	t.Run("elsewhere", func(t *testing.T) {
-		cutOff(t, func(h *hosts.Hosts) []string { return []string{"ip", "link", "set", h.Names[1] + "o", "nomaster"} })
+		cutOff(t, func(h *hosts.Hosts) error { return h.Cut(1) })
 	})
 	t.Run("link down", func(t *testing.T) {
-		cutOff(t, func(h *hosts.Hosts) []string { return h.On(1, "ip", "link", "set", "eth0", "down") })
+		cutOff(t, func(h *hosts.Hosts) error {
+			words := h.On(1, "ip", "link", "set", "eth0", "down")
+			return exec.Command(words[0], words[1:]...).Run()
+		})
 	})
 }
 
-func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
+func cutOff(t *testing.T, cut func(*hosts.Hosts) error) {
 	t.Helper()
 	h := hosts.New(t, 2)
 	b := between{wantsFirstReader: true}
@@ -256,9 +259,8 @@ func cutOff(t *testing.T, cut func(*hosts.Hosts) []string) {
 		b.wait()
 		t.Fatalf("%q, %v\n%s%s", line, err, b.complaints[0].String(), b.complaints[1].String())
 	}
-	words := cut(h)
-	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := cut(h); err != nil {
+		t.Fatal(err)
 	}
 	fmt.Fprintln(b.input, "cut")
 	b.wait()

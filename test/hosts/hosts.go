@@ -162,6 +162,15 @@ func (h *Hosts) AddNetwork() error {
 	return nil
 }
 
+// Cut takes a host's first network away behind its interface, which stays up: what is
+// sent vanishes. Mend gives it back.
+func (h *Hosts) Cut(i int) error { return command("ip", "link", "set", h.Names[i]+"o", "nomaster") }
+
+// Mend undoes Cut.
+func (h *Hosts) Mend(i int) error {
+	return command("ip", "link", "set", h.Names[i]+"o", "master", h.tag+"br0")
+}
+
 // Pace has each host send no faster, over each of its interfaces, than a rate as
 // tc writes it: 1gbit. The burst takes the largest segment that TCP hands down whole
 // (64 KiB and headers): a shorter one has the kernel cut it into packets with a timer

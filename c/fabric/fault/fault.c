@@ -244,6 +244,11 @@ static enum mt_status mt_fault_qp_connect(struct mt_fabric_qp *qp,
     return mt_fabric_qp_connect(((struct mt_fault_qp *)qp)->inner, remote);
 }
 
+static enum mt_status mt_fault_qp_established(struct mt_fabric_qp *qp)
+{
+    return mt_fabric_qp_established(((struct mt_fault_qp *)qp)->inner);
+}
+
 static enum mt_status mt_fault_qp_fail(struct mt_fabric_qp *base)
 {
     struct mt_fault_qp *qp = (struct mt_fault_qp *)base;
@@ -312,6 +317,7 @@ static const struct mt_fabric_provider mt_fault_provider = {
     .qp_destroy = mt_fault_qp_destroy,
     .qp_address = mt_fault_qp_address,
     .qp_connect = mt_fault_qp_connect,
+    .qp_established = mt_fault_qp_established,
     .qp_fail = mt_fault_qp_fail,
     .qp_reset = mt_fault_qp_reset,
     .ah_create = mt_fault_ah_create,

@@ -478,6 +478,17 @@ mt_iwarp_qp_connect(struct mt_fabric_qp *base,
     return status;
 }
 
+static enum mt_status mt_iwarp_qp_established(struct mt_fabric_qp *base)
+{
+    const struct mt_iwarp_qp *qp = (const struct mt_iwarp_qp *)base;
+    struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
+    mt_soft_lock(&context->soft);
+    bool open = qp->out == NULL || qp->link == MT_LINK_OPEN;
+    bool failed = base->state == MT_FABRIC_QP_ERROR;
+    mt_soft_unlock(&context->soft);
+    return failed ? MT_EPEER : open ? MT_OK : MT_EAGAIN;
+}
+
 static enum mt_status mt_iwarp_qp_fail(struct mt_fabric_qp *base)
 {
     struct mt_iwarp_qp *qp = (struct mt_iwarp_qp *)base;
@@ -574,6 +585,7 @@ const struct mt_fabric_provider mt_fabric_iwarp = {
     .qp_destroy = mt_iwarp_qp_destroy,
     .qp_address = mt_iwarp_qp_address,
     .qp_connect = mt_iwarp_qp_connect,
+    .qp_established = mt_iwarp_qp_established,
     .qp_fail = mt_iwarp_qp_fail,
     .qp_reset = mt_iwarp_qp_reset,
     .ah_create = mt_iwarp_ah_create,

@@ -242,7 +242,7 @@ static uint32_t mt_guest_ms(const struct mt_iwarp_context *context,
     const struct mt_soft_qp *qp =
         guest->parked ? context->soft.qps[guest->number - 1] : NULL;
     return qp != NULL ? ((const struct mt_iwarp_qp *)qp)->open_ms
-                      : MT_IWARP_TIMEOUT_MS;
+                      : MT_IWARP_GUEST_MS;
 }
 
 /* Time limits: of connecting, of guests, of peers that are silent. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* What a rank says first: of one size in all versions. */
 struct mt_mesh_hello {
@@ -16,6 +17,9 @@ struct mt_mesh_hello {
 };
 
 static const char mt_magic[8] = "mtfabric";
+
+/* Who knows that somebody does not answer tells the others after that at the latest. */
+enum { MT_MESH_TURN_MS = 500 };
 
 static uint32_t mt_transports(const struct mt_mesh_options *o)
 {
@@ -45,7 +49,7 @@ static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
         return MT_EVERSION;
     }
     if (theirs->status != MT_OK) {
-        if (i == rank) {
+        if (i == rank && theirs->status != MT_EAGAIN) {
             mt_path_say(o->say, o->say_user, "cannot take part: %s",
                         mt_status_text((enum mt_status)theirs->status));
         }
@@ -62,7 +66,8 @@ static enum mt_status mt_hello_check(const struct mt_mesh_hello *mine,
     return MT_OK;
 }
 
-/* status: whether this rank can go on. The verdict on all. */
+/* status: whether this rank can go on. The verdict on all; MT_EAGAIN: of some it is
+ * not known yet, and nobody cannot. */
 static enum mt_status mt_meet(const struct mt_mesh *mesh,
                               const struct mt_fabric_wireup *wireup,
                               const struct mt_mesh_options *o,
@@ -78,11 +83,16 @@ static enum mt_status mt_meet(const struct mt_mesh *mesh,
     memcpy(mine.magic, mt_magic, sizeof(mt_magic));
     enum mt_status verdict =
         wireup->exchange(wireup->user, &mine, sizeof(mine), all);
+    bool waits = false;
     for (uint32_t i = 0; i < wireup->size && verdict == MT_OK; i++) {
         verdict = mt_hello_check(&mine, &all[i], i, wireup->rank, o);
+        if (verdict == MT_EAGAIN) {
+            waits = true;
+            verdict = MT_OK;
+        }
     }
     free(all);
-    return verdict;
+    return verdict == MT_OK && waits ? MT_EAGAIN : verdict;
 }
 
 static enum mt_status mt_mesh_make(struct mt_mesh *mesh,
@@ -176,6 +186,41 @@ static enum mt_status mt_mesh_connect(struct mt_mesh *mesh,
     return status;
 }
 
+/* Until all other sides have answered, one will not, or MT_MESH_TURN_MS have passed:
+ * MT_EAGAIN. Nobody sends before all have met again: what is polled meanwhile brings
+ * the connections about, and no completion. Who has all of its own may stop polling,
+ * for the others have theirs with it, or its answer is on the way. */
+static enum mt_status mt_mesh_await(const struct mt_mesh *mesh,
+                                    const struct mt_mesh_options *o)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
+    const uint64_t until = mt_path_now_ns() + MT_MESH_TURN_MS * UINT64_C(1000000);
+    uint32_t rails = mesh->rails->count, at = 0;
+    while (at < mesh->size * rails) {
+        const struct mt_rail *rail = &mesh->rails->rails[at % rails];
+        enum mt_status status = mesh->rc[at] != NULL
+                                    ? mt_fabric_qp_established(mesh->rc[at])
+                                    : MT_OK;
+        if (status == MT_OK) {
+            at++;
+        } else if (status == MT_EAGAIN && mt_path_now_ns() < until) {
+            struct mt_fabric_completion none;
+            mt_fabric_poll(rail->send_cq, &none, 1);
+            mt_fabric_poll(rail->receive_cq, &none, 1);
+            nanosleep(&nap, NULL);
+        } else {
+            if (status != MT_EAGAIN) {
+                mt_path_say(o->say, o->say_user,
+                            "rank %u does not answer over %s: name a device by "
+                            "which all ranks reach each other",
+                            at / rails, rail->name);
+            }
+            return status;
+        }
+    }
+    return MT_OK;
+}
+
 /* Where the wire-up knows only how to tell everybody everything. */
 static enum mt_status mt_deal_all(const struct mt_fabric_wireup *w,
                                   const char *mine, size_t bytes, char *all)
@@ -216,7 +261,12 @@ static enum mt_status mt_mesh_join(struct mt_mesh *mesh,
         status = mt_mesh_connect(mesh, o, all);
         /* a message to a rank that is not connected yet is no business of
          * anybody: all are, or none goes on */
-        status = mt_meet(mesh, wireup, o, status);
+        do {
+            status = status == MT_OK || status == MT_EAGAIN
+                         ? mt_mesh_await(mesh, o)
+                         : status;
+            status = mt_meet(mesh, wireup, o, status);
+        } while (status == MT_EAGAIN);
     }
     free(mine);
     free(all);

@@ -4,8 +4,8 @@
  * another version of the protocol is refused by all before anything is made),
  * then the addresses.
  *
- * Every rank gets the same verdict: a rank that cannot make its part tells the
- * others in the exchange that it takes part in anyway.
+ * Every rank gets the same verdict: a rank that cannot make its part, or does not
+ * reach another one, tells the others in the exchange that it takes part in anyway.
  *
  * Addresses of a full RC mesh are size * size * rails: for thousands of ranks
  * take UD, and RC for few. */
