@@ -24,6 +24,19 @@ static bool mt_may_post(struct mt_iwarp_context *context,
     return may;
 }
 
+/* Who sends it, the engine or the next poll, shall find it among any number of queue
+ * pairs. */
+static void mt_left_waiting(struct mt_iwarp_qp *qp)
+{
+    struct mt_soft_context *context = mt_soft_context_of(&qp->soft);
+    mt_soft_lock(context);
+    if (qp->soft.base.state == MT_FABRIC_QP_RTS &&
+        qp->soft.next != qp->soft.tail) {
+        mt_iwarp_waits(qp, true);
+    }
+    mt_soft_unlock(context);
+}
+
 static enum mt_status mt_iwarp_post_send(struct mt_fabric_qp *qp,
                                          const struct mt_fabric_send *work)
 {
@@ -37,12 +50,9 @@ static enum mt_status mt_iwarp_post_send(struct mt_fabric_qp *qp,
         return MT_EINVAL;
     }
     enum mt_status status = mt_soft_post_send(qp, work);
-    if (context->soft.has_engine && status == MT_OK) {
-        mt_soft_lock(&context->soft); /* the engine shall find it */
-        if (qp->state == MT_FABRIC_QP_RTS) {
-            mt_iwarp_waits((struct mt_iwarp_qp *)qp, true);
-        }
-        mt_soft_unlock(&context->soft);
+    if (status == MT_OK && (context->soft.has_engine ||
+                            (work->flags & MT_FABRIC_MORE) != 0)) {
+        mt_left_waiting((struct mt_iwarp_qp *)qp);
     }
     return status;
 }

@@ -201,7 +201,7 @@ struct mt_iwarp_qp {
     int fd; /* -1: none */
     enum mt_iwarp_link link;
     bool is_live;
-    bool waits;     /* something waits for room in the socket */
+    bool waits; /* something waits for room in the socket, or to be sent at all */
     bool wants_out; /* epoll watches for room */
     bool muted;     /* UD: epoll does not watch: there is no receive */
     uint32_t place; /* in context->live */
@@ -385,7 +385,8 @@ void mt_iwarp_live_add(struct mt_iwarp_context *context,
                        struct mt_iwarp_qp *qp);
 void mt_iwarp_live_remove(struct mt_iwarp_context *context,
                           struct mt_iwarp_qp *qp);
-/* Something waits for room in the socket, or does not any more. */
+/* Something waits for room in the socket, or to be sent at all, or does not any
+ * more. */
 void mt_iwarp_waits(struct mt_iwarp_qp *qp, bool waits);
 void mt_iwarp_push(struct mt_soft_qp *qp);
 void mt_iwarp_armed(struct mt_soft_context *context);

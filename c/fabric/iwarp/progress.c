@@ -316,7 +316,7 @@ static bool mt_visit_hot(struct mt_iwarp_context *context)
     return moved;
 }
 
-/* Those that wait for room. */
+/* Those that wait for room, or to be sent at all. */
 static bool mt_push_waiting(struct mt_iwarp_context *context)
 {
     bool moved = false;

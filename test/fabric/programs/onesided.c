@@ -254,11 +254,19 @@ static void no_pointer(struct side *s)
     side_close(s);
 }
 
-/* A hint may be followed by nothing: polling is enough. */
+/* A hint may be followed by nothing: polling is enough, also of one queue pair among
+ * many that was not busy lately. */
 static void more(struct side *s)
 {
+    enum { OTHERS = 5, ROUNDS = 100 };
+    struct mt_fabric_completion none;
     side_open(s, false);
     side_connect(s);
+    struct mt_fabric_qp_options options = rc_options(s);
+    struct mt_fabric_qp *others[OTHERS];
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = connect_with(s, &options);
+    }
     struct mt_fabric_mr *in = allocated(s, 8), *out = registered(s, 8);
     struct remote there = remote_of(s, in);
     uint64_t *came = in->address;
@@ -266,14 +274,19 @@ static void more(struct side *s)
     struct mt_fabric_piece p = piece(out, 0, 8);
     struct mt_fabric_send work = work_of(MT_FABRIC_WRITE, 1, &p, there, 0);
     work.flags |= MT_FABRIC_MORE;
+    for (int i = 0; i < ROUNDS; i++) {
+        mt_fabric_poll(s->send_cq, &none, 0);
+    }
     post(s, s->qp, &work);
     next_ok(s, s->send_cq);
     while (__atomic_load_n(came, __ATOMIC_ACQUIRE) != 7) {
-        struct mt_fabric_completion none;
         mt_fabric_poll(s->send_cq, &none, 0);
         waiting(s);
     }
     meet(s);
+    for (int i = 0; i < OTHERS; i++) {
+        OK(mt_fabric_qp_destroy(others[i]));
+    }
     OK(mt_fabric_mr_destroy(in));
     release(out);
     side_close(s);

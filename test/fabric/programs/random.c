@@ -1,6 +1,6 @@
 /* random.c: a random stream of operations against a model. Both sides know from
  * the seed what is posted where: over a connection with receives of its own, over
- * two that share receives, and as datagrams; inline or not, with a completion or
+ * some that share receives, and as datagrams; inline or not, with a completion or
  * without. After each round all memory is compared byte by byte with an image of
  * what it must be. */
 #include "harness.h"
@@ -12,7 +12,8 @@ enum {
     LONG = 70000,     /* longest of all: more than a segment of iWARP */
     SLACK = 64,       /* between places */
     SLOT = 4096,      /* at least for each operation of a round */
-    CONNECTIONS = 3,  /* the first has receives of its own */
+    /* the first has receives of its own; more than iwarp looks at in each round */
+    CONNECTIONS = 7,
     QPS = CONNECTIONS + 1,
     UD = CONNECTIONS, /* the queue pair for datagrams, the last */
     UD_SLOTS = 64,    /* receives that are always posted, more than a round sends */
