@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "iwarp_hosts.h"
@@ -560,6 +561,57 @@ static void test_slow(bool caller_first)
     host_close(&b);
 }
 
+static unsigned shutdowns;
+
+/* In place of that of the C library, which it counts for. */
+int shutdown(int fd, int how)
+{
+    shutdowns++;
+    return (int)syscall(SYS_shutdown, fd, how);
+}
+
+/* What the end of a connection costs does not grow with those that ended before it,
+ * whose peers have not read what was sent last. */
+static void test_many_end(void)
+{
+    enum { PAIRS = 200 };
+    static struct mt_fabric_qp *of_a[PAIRS], *of_b[PAIRS];
+    struct host a, b;
+    host_open(&a);
+    host_open(&b);
+    for (int i = 0; i < PAIRS; i++) {
+        struct mt_fabric_address x, y;
+        host_qp(&a, MT_FABRIC_RC, 0);
+        host_qp(&b, MT_FABRIC_RC, 0);
+        of_a[i] = a.qp;
+        of_b[i] = b.qp;
+        CHECK_EQ(mt_fabric_qp_address(a.qp, &x), MT_OK);
+        CHECK_EQ(mt_fabric_qp_address(b.qp, &y), MT_OK);
+        CHECK_EQ(mt_fabric_qp_connect(a.qp, &y), MT_OK);
+        CHECK_EQ(mt_fabric_qp_connect(b.qp, &x), MT_OK);
+    }
+    uint64_t until = now_ms() + LIMIT_MS;
+    while (inside(&a)->connecting + inside(&b)->connecting > 0 &&
+           now_ms() < until) {
+        pump(&a, &b);
+    }
+    CHECK_EQ(inside(&a)->connecting + inside(&b)->connecting, 0);
+    shutdowns = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        if (i % 2 == 0) {
+            CHECK_EQ(mt_fabric_qp_fail(of_a[i]), MT_OK);
+        }
+        CHECK_EQ(mt_fabric_qp_destroy(of_a[i]), MT_OK);
+    }
+    CHECK_EQ(shutdowns, PAIRS);
+    for (int i = 0; i < PAIRS; i++) {
+        CHECK_EQ(mt_fabric_qp_destroy(of_b[i]), MT_OK);
+    }
+    a.qp = b.qp = NULL;
+    host_close(&a);
+    host_close(&b);
+}
+
 /* What the key does not cover may not be sent from, nor received into. */
 static void test_local_keys(void)
 {
@@ -596,5 +648,6 @@ int main(void)
     test_late();
     test_slow(false);
     test_slow(true);
+    test_many_end();
     return check_failures != 0;
 }

@@ -515,55 +515,6 @@ static uint32_t mt_terminate_write(uint8_t *at, enum mt_iwarp_term term,
     return mt_frame_short(at, &s, payload, no_crc);
 }
 
-static void mt_linger_begin(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
-                            const struct mt_iwarp_segment *segment)
-{
-    struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
-    uint32_t end, cut;
-    if (!mt_cut_frame(qp->out, &end, &cut)) {
-        term = MT_TERM_NONE; /* it would be taken for a part of that frame */
-    }
-    struct mt_iwarp_linger *linger =
-        malloc(sizeof(*linger) + cut + 64 + MT_IWARP_COPY);
-    if (linger == NULL) {
-        close(qp->fd);
-        return;
-    }
-    *linger = (struct mt_iwarp_linger){
-        .next = context->lingers,
-        .fd = qp->fd,
-        .deadline_ns = mt_soft_now() + MT_IWARP_LINGER_MS * UINT64_C(1000000)};
-    if (term != MT_TERM_NONE) {
-        for (uint32_t i = qp->out->first; i < end; i++) {
-            memcpy(linger->bytes + linger->count, qp->out->iov[i].iov_base,
-                   qp->out->iov[i].iov_len);
-            linger->count += (uint32_t)qp->out->iov[i].iov_len;
-        }
-        linger->count +=
-            mt_terminate_write(linger->bytes + linger->count, term, segment,
-                               qp->no_crc);
-    }
-    context->lingers = linger;
-    mt_iwarp_linger(context, false);
-}
-
-void mt_iwarp_stream_end(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
-                         const struct mt_iwarp_segment *segment)
-{
-    if (qp->fd >= 0) {
-        mt_unwatch(mt_iwarp_context_of(qp), qp->fd);
-        if (qp->link == MT_LINK_OPEN) {
-            mt_linger_begin(qp, term, segment);
-        } else {
-            close(qp->fd);
-        }
-        qp->fd = -1;
-    }
-    mt_iwarp_waits(qp, false);
-    mt_link_set(qp, MT_LINK_NONE);
-    mt_iwarp_out_reset(qp);
-}
-
 /* False: it is over. A socket that is closed with something unread in it takes
  * back what it has sent: so everything is read until the peer closes. */
 static bool mt_linger_step(struct mt_iwarp_linger *linger)
@@ -593,6 +544,65 @@ static bool mt_linger_step(struct mt_iwarp_linger *linger)
     return mt_soft_now() < linger->deadline_ns;
 }
 
+static void mt_linger_end(struct mt_iwarp_linger *linger)
+{
+    close(linger->fd);
+    free(linger);
+}
+
+static void mt_linger_begin(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
+                            const struct mt_iwarp_segment *segment)
+{
+    struct mt_iwarp_context *context = mt_iwarp_context_of(qp);
+    uint32_t end, cut;
+    if (!mt_cut_frame(qp->out, &end, &cut)) {
+        term = MT_TERM_NONE; /* it would be taken for a part of that frame */
+    }
+    struct mt_iwarp_linger *linger =
+        malloc(sizeof(*linger) + cut + 64 + MT_IWARP_COPY);
+    if (linger == NULL) {
+        close(qp->fd);
+        return;
+    }
+    *linger = (struct mt_iwarp_linger){
+        .fd = qp->fd,
+        .deadline_ns = mt_soft_now() + MT_IWARP_LINGER_MS * UINT64_C(1000000)};
+    if (term != MT_TERM_NONE) {
+        for (uint32_t i = qp->out->first; i < end; i++) {
+            memcpy(linger->bytes + linger->count, qp->out->iov[i].iov_base,
+                   qp->out->iov[i].iov_len);
+            linger->count += (uint32_t)qp->out->iov[i].iov_len;
+        }
+        linger->count +=
+            mt_terminate_write(linger->bytes + linger->count, term, segment,
+                               qp->no_crc);
+    }
+    /* the others are looked at by the clock: many may end at once */
+    if (!mt_linger_step(linger)) {
+        mt_linger_end(linger);
+        return;
+    }
+    linger->next = context->lingers;
+    context->lingers = linger;
+}
+
+void mt_iwarp_stream_end(struct mt_iwarp_qp *qp, enum mt_iwarp_term term,
+                         const struct mt_iwarp_segment *segment)
+{
+    if (qp->fd >= 0) {
+        mt_unwatch(mt_iwarp_context_of(qp), qp->fd);
+        if (qp->link == MT_LINK_OPEN) {
+            mt_linger_begin(qp, term, segment);
+        } else {
+            close(qp->fd);
+        }
+        qp->fd = -1;
+    }
+    mt_iwarp_waits(qp, false);
+    mt_link_set(qp, MT_LINK_NONE);
+    mt_iwarp_out_reset(qp);
+}
+
 void mt_iwarp_linger(struct mt_iwarp_context *context, bool over)
 {
     struct mt_iwarp_linger **place = &context->lingers;
@@ -603,8 +613,7 @@ void mt_iwarp_linger(struct mt_iwarp_context *context, bool over)
             continue;
         }
         *place = linger->next;
-        close(linger->fd);
-        free(linger);
+        mt_linger_end(linger);
     }
 }
 
