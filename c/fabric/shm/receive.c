@@ -2,7 +2,10 @@
  * record is trusted: a peer that writes nonsense breaks its own connection. */
 #include "shm.h"
 
-enum { MT_TAKE_AT_ONCE = 16 };
+enum {
+    MT_TAKE_AT_ONCE = 16,
+    MT_TAKE_ALL = MT_RING_BYTES / MT_RING_LINE / MT_TAKE_AT_ONCE, /* of a full ring */
+};
 
 /* A record as it was when it was read: the peer may change it any time. */
 struct mt_incoming {
@@ -381,7 +384,7 @@ static bool mt_take_from(struct mt_shm_qp *qp, struct mt_ring_reader *from)
     return moved;
 }
 
-bool mt_shm_take(struct mt_shm_qp *qp)
+static bool mt_take_some(struct mt_shm_qp *qp)
 {
     if (qp->soft.base.state != MT_FABRIC_QP_RTS) {
         return false;
@@ -390,6 +393,19 @@ bool mt_shm_take(struct mt_shm_qp *qp)
     if (mt_unlikely(qp->lane != NULL) &&
         qp->soft.base.state == MT_FABRIC_QP_RTS) {
         moved = mt_take_from(qp, &qp->lane_in) || moved;
+    }
+    return moved;
+}
+
+/* Who published before the arming wakes nobody: where somebody may sleep, all that is
+ * there is taken. */
+bool mt_shm_take(struct mt_shm_qp *qp)
+{
+    const struct mt_soft_context *context = mt_soft_context_of(&qp->soft);
+    bool moved = mt_take_some(qp), more = moved;
+    for (unsigned n = 1; more && n < MT_TAKE_ALL && mt_soft_sleeps(context);
+         n++) {
+        more = mt_take_some(qp);
     }
     return moved;
 }

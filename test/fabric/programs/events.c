@@ -239,6 +239,53 @@ static const char *needs_flag(const struct mt_fabric_caps *caps)
                : needs_events(caps);
 }
 
+/* A solicited SEND behind many WRITEs, all there before the other side arms: it
+ * looks once, sleeps, and hears of the SEND at once. */
+static void behind_writes(struct side *s)
+{
+    enum { WRITES = 800, MOST_MS = 5000 };
+    side_open(s, true);
+    side_connect(s);
+    struct mt_fabric_mr *mr = registered(s, 8), *in = allocated(s, 8);
+    struct mt_fabric_piece p = piece(mr, 0, 8);
+    struct remote there = remote_of(s, in);
+    struct mt_fabric_send work = {.opcode = MT_FABRIC_WRITE,
+                                  .flags = MT_FABRIC_SIGNALED,
+                                  .piece_count = 1,
+                                  .pieces = &p,
+                                  .remote_address = there.address,
+                                  .rkey = there.rkey};
+    if (s->rank == 1) {
+        post_receive(s, s->qp, 7, p);
+    }
+    meet(s);
+    if (s->rank == 0) {
+        for (int i = 0; i < WRITES; i++) {
+            post(s, s->qp, &work);
+        }
+        for (int i = 0; i < WRITES; i++) {
+            next_ok(s, s->send_cq);
+        }
+        send_word(s, mr, MT_FABRIC_SOLICITED);
+        tell(s);
+    } else {
+        struct mt_fabric_completion c;
+        hear(s);
+        happens();
+        OK(mt_fabric_cq_arm(s->receive_cq, true));
+        if (!took(s->receive_cq, &c)) {
+            CHECK(sleep_on(s, (int)s->setting->limit_ms) == s->receive_cq);
+            c = next_ok(s, s->receive_cq);
+        }
+        noticed("a SEND behind many WRITEs", MOST_MS);
+        EQ(c.id, 7);
+    }
+    meet(s);
+    release(mr);
+    OK(mt_fabric_mr_destroy(in));
+    side_close(s);
+}
+
 static bool readable(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -398,6 +445,7 @@ const struct test tests_events[] = {
     {"event of a read", read_event, needs_read},
     {"event ping-pong", ping_pong, needs_events},
     {"event behind a full queue", behind_full, needs_flag},
+    {"event behind many writes", behind_writes, needs_flag},
     {"many events at once", many_fire, needs_events},
     {"completion queue overrun", cq_overrun, NULL},
     {NULL, NULL, NULL},
