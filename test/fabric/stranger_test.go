@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Words of the wire-up (c/fabric/paths/socket.h) and of the two processes of the
@@ -90,9 +92,14 @@ func (l *lines) Write(b []byte) (int, error) {
 
 func startTool(t *testing.T, args ...string) running {
 	t.Helper()
+	return startBuild(t, "address", args...)
+}
+
+func startBuild(t *testing.T, build string, args ...string) running {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	c := running{exec.CommandContext(ctx, toolPrograms["address"], args...), &lines{port: make(chan int, 1)}}
+	c := running{exec.CommandContext(ctx, toolPrograms[build], args...), &lines{port: make(chan int, 1)}}
 	c.Stderr = c.errors
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -178,6 +185,41 @@ func TestStrangersPass(t *testing.T) {
 	if err := listener.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, listener.errors.text)
 	}
+}
+
+// TestStrangersKeepComing: who says nothing makes the wait no longer, however many
+// come.
+func TestStrangersKeepComing(t *testing.T) {
+	listener := startTool(t, "pingpong", "--device", "shm", "--listen", "127.0.0.1:0", "--timeout", "2")
+	address := fmt.Sprint("127.0.0.1:", listener.port(t))
+	var dialer net.Dialer
+	var strangers sync.WaitGroup
+	ctx, ended := context.WithCancel(t.Context())
+	for range 8 {
+		strangers.Go(func() {
+			for ctx.Err() == nil {
+				if conn, err := dialer.DialContext(ctx, "tcp", address); err == nil {
+					defer conn.Close()
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+	listener.refuses(t, "1 of 2 ranks came")
+	ended()
+	strangers.Wait()
+}
+
+// TestNoDescriptorForStranger: who connects cannot be accepted, which is said at once.
+func TestNoDescriptorForStranger(t *testing.T) {
+	listener := startBuild(t, "plain", "pingpong", "--device", "shm", "--listen", "127.0.0.1:0", "--timeout", "20")
+	port := listener.port(t)
+	none := unix.Rlimit{Cur: 3, Max: 3} // standard input, output and errors, which are there
+	if err := unix.Prlimit(listener.Process.Pid, unix.RLIMIT_NOFILE, &none, nil); err != nil {
+		t.Fatal(err)
+	}
+	dial(t, port)
+	listener.refuses(t, "accepting a connection at port")
 }
 
 // TestStrangerAsks: the tool that connects is asked for what there is not.

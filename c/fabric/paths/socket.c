@@ -252,15 +252,42 @@ enum mt_status mt_socket_admit(const struct mt_socket *s,
 
 /* Who connected; MT_EINVAL: somebody else, who is sent away. One who says nothing
  * does not take all the time that ranks have for coming. */
-static enum mt_status mt_welcome(struct mt_socket *s, int fd)
+static enum mt_status mt_welcome(struct mt_socket *s, int fd, uint64_t until)
 {
     struct mt_socket_hello hello;
+    uint64_t now = mt_now_ms(), left = until > now ? until - now : 0;
+    uint32_t most = s->o.timeout_ms / MT_STRANGERS;
     enum mt_status status =
         mt_move_within(s, fd, false, &hello, sizeof(hello), MT_STRANGER,
-                       s->o.timeout_ms / MT_STRANGERS);
+                       left < most ? (uint32_t)left : most);
     status = status == MT_OK ? mt_socket_admit(s, &hello) : MT_EINVAL;
     if (status == MT_OK) {
         s->fds[hello.rank] = fd;
+    }
+    return status;
+}
+
+/* One who comes within the time; MT_EINVAL: no rank. */
+static enum mt_status mt_accept(struct mt_socket *s, uint64_t until)
+{
+    enum mt_status status = mt_await(s, s->listener, POLLIN, until);
+    if (status != MT_OK) {
+        return status;
+    }
+    int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                   errno == ENOMEM)) {
+        mt_path_say(s->o.say, s->o.say_user,
+                    "accepting a connection at port %u: %s", s->port,
+                    strerror(errno));
+        return MT_ENOMEM;
+    }
+    if (fd < 0) {
+        return MT_EINVAL; /* it is gone again */
+    }
+    status = mt_welcome(s, mt_socket_made(fd), until);
+    if (status != MT_OK) {
+        close(fd);
     }
     return status;
 }
@@ -269,28 +296,20 @@ enum mt_status mt_socket_join(struct mt_socket *s)
 {
     uint64_t until = mt_now_ms() + s->o.timeout_ms;
     uint32_t here = 1;
-    while (here < s->o.size) {
-        enum mt_status status = mt_await(s, s->listener, POLLIN, until);
-        if (status != MT_OK) {
-            mt_path_say(s->o.say, s->o.say_user,
-                        "%u of %u ranks came to port %u within %u s", here,
-                        s->o.size, s->port, s->o.timeout_ms / 1000);
-            return status;
-        }
-        int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
-            continue;
-        }
-        status = mt_welcome(s, mt_socket_made(fd));
+    enum mt_status status = MT_OK;
+    while (here < s->o.size && (status == MT_OK || status == MT_EINVAL)) {
+        status = mt_accept(s, until);
         here += status == MT_OK;
-        if (status != MT_OK) {
-            close(fd);
-        }
-        if (status == MT_EVERSION) {
-            return status;
+        if (status == MT_EINVAL && mt_now_ms() >= until) {
+            status = MT_ETIMEOUT; /* however many strangers come */
         }
     }
-    return MT_OK;
+    if (status == MT_ETIMEOUT || status == MT_EIO) {
+        mt_path_say(s->o.say, s->o.say_user,
+                    "%u of %u ranks came to port %u within %u s", here,
+                    s->o.size, s->port, s->o.timeout_ms / 1000);
+    }
+    return status;
 }
 
 /* One try; -1: not now. */

@@ -29,7 +29,8 @@ struct mt_socket {
     uint16_t port; /* that rank 0 listens at */
 };
 
-/* Rank 0: listens; mt_socket_join waits for the others. */
+/* Rank 0: listens; mt_socket_join waits for the others, however many strangers come.
+ * MT_ETIMEOUT; MT_ENOMEM: the system has no descriptor for who came. Both are said. */
 enum mt_status mt_socket_listen(const struct mt_socket_options *options,
                                 struct mt_socket *sockets);
 enum mt_status mt_socket_join(struct mt_socket *sockets);
