@@ -206,6 +206,17 @@ static bool mt_same_machine(const struct mt_shm_identity *a,
            a->net_namespace == b->net_namespace;
 }
 
+uint64_t mt_shm_peer_bytes(const struct mt_shm_identity *identity)
+{
+    char path[64];
+    struct stat info;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", identity->pid, identity->fd);
+    return stat(path, &info) == 0 && info.st_size > 0 &&
+                   (uint64_t)info.st_size <= MT_ARENA_MOST
+               ? (uint64_t)info.st_size
+               : 0;
+}
+
 /* Whether the kernel lets this process read the memory of that one. */
 static bool mt_peer_reads(const struct mt_shm_peer *peer)
 {

@@ -121,6 +121,8 @@ struct mt_shm_peer {
     uint32_t users;
 };
 
+/* What a process shares, as its file tells; 0: nothing, or more than any does. */
+uint64_t mt_shm_peer_bytes(const struct mt_shm_identity *identity);
 /* MT_EPEER: it is gone, or not of this machine; MT_EPERM: not allowed;
  * MT_ENOMEM: there is no address space for it. */
 enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,

@@ -595,7 +595,8 @@ static enum mt_status mt_shm_qp_reset(struct mt_fabric_qp *base)
     return status;
 }
 
-/* The identity that a datagram's source stands for: of this machine. */
+/* The identity that a datagram's source stands for: of this machine. How much it shares
+ * has no room there. */
 static void mt_source_identity(const struct mt_shm_context *context,
                                const struct mt_fabric_source *source,
                                struct mt_shm_identity *identity)
@@ -605,6 +606,7 @@ static void mt_source_identity(const struct mt_shm_context *context,
     identity->fd = (int32_t)(uint32_t)(source->words[0] >> 32);
     identity->pid_start = source->words[1];
     identity->arena_id = (uint32_t)(source->words[3] >> 32);
+    identity->arena_bytes = mt_shm_peer_bytes(identity);
 }
 
 static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
