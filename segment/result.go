@@ -38,8 +38,9 @@ func IsLedger(name string) bool {
 
 // ReadResult reads a result directory, a packed result, a single node file or
 // segment, or the job directory of a live or dead job in shared memory. Of a
-// process that is met twice the copy with the larger last_ticks counts. Files
-// that cannot be read become Problems; the error tells that nothing could.
+// process that is met twice the copy with the larger last_ticks counts, and of
+// equal ones, such as those of a killed process, the one written last. Files that
+// cannot be read become Problems; the error tells that nothing could.
 func ReadResult(path string) (*Result, error) {
 	var segments []*Segment
 	result, err := WalkResult(path, func(s *Segment) error {
@@ -87,6 +88,7 @@ type segmentSpot struct {
 	world     string
 	rank      int32
 	lastTicks uint64
+	writtenNS uint64 // when its node file was, 0 of a segment file
 	path      string
 	record    recordSpot // bytes < 0: path is a segment file
 }
@@ -183,9 +185,9 @@ func (w *walker) addFile(path string) error {
 		return fmt.Errorf("%s: is a trace file: name the result directory that it lies in", path)
 	}
 	w.files[path] = f
-	_, spots, problem := indexNodeFile(path, f, info.Size)
+	file, spots, problem := indexNodeFile(path, f, info.Size)
 	for _, spot := range spots {
-		if err := w.addRecord(path, f, spot); err != nil {
+		if err := w.addRecord(path, f, file.WrittenRealtimeNS, spot); err != nil {
 			problem = errors.Join(problem, err)
 		}
 	}
@@ -202,11 +204,11 @@ func (w *walker) addSegment(path string, f io.ReaderAt) error {
 		return err
 	}
 	w.result.Live = true
-	w.add(&header, path, recordSpot{bytes: -1})
+	w.add(&header, 0, path, recordSpot{bytes: -1})
 	return nil
 }
 
-func (w *walker) addRecord(path string, f io.ReaderAt, spot recordSpot) error {
+func (w *walker) addRecord(path string, f io.ReaderAt, writtenNS uint64, spot recordSpot) error {
 	switch spot.kind {
 	case RecordSegment:
 		page := make([]byte, min(spot.bytes, int64(unsafe.Sizeof(RawHeader{}))))
@@ -217,7 +219,7 @@ func (w *walker) addRecord(path string, f io.ReaderAt, spot recordSpot) error {
 		if err != nil {
 			return err
 		}
-		w.add(&header, path, spot)
+		w.add(&header, writtenNS, path, spot)
 	case RecordJSON:
 		data, err := spot.read(path, f)
 		if err != nil {
@@ -235,8 +237,8 @@ func (w *walker) addRecord(path string, f io.ReaderAt, spot recordSpot) error {
 	return nil // records of kinds yet unknown are for newer readers
 }
 
-func (w *walker) add(h *RawHeader, path string, record recordSpot) {
-	w.spots = append(w.spots, segmentSpot{h.Process(), h.WorldID(), h.WorldRank, h.LastTicks, path, record})
+func (w *walker) add(h *RawHeader, writtenNS uint64, path string, record recordSpot) {
+	w.spots = append(w.spots, segmentSpot{h.Process(), h.WorldID(), h.WorldRank, h.LastTicks, writtenNS, path, record})
 }
 
 // byProcess puts the copies of one process side by side, the best first.
@@ -244,7 +246,8 @@ func byProcess(a, b segmentSpot) int {
 	return cmp.Or(
 		strings.Compare(a.process.Node, b.process.Node), strings.Compare(a.process.BootID, b.process.BootID),
 		cmp.Compare(a.process.PID, b.process.PID), cmp.Compare(a.process.PIDStart, b.process.PIDStart),
-		-cmp.Compare(a.lastTicks, b.lastTicks), strings.Compare(a.path, b.path), cmp.Compare(a.record.offset, b.record.offset))
+		-cmp.Compare(a.lastTicks, b.lastTicks), -cmp.Compare(a.writtenNS, b.writtenNS),
+		strings.Compare(a.path, b.path), cmp.Compare(a.record.offset, b.record.offset))
 }
 
 // best reads the best copy of one process that is sound; the problems say

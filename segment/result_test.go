@@ -77,6 +77,14 @@ func TestTwoCopies(t *testing.T) {
 	if got := kept(); got != 3 {
 		t.Errorf("with the best copy damaged, copy %d was kept, want 3", got)
 	}
+	// Of a killed process all copies have the same ticks: the name says nothing.
+	write("z.0.mtn", 300, 4)
+	write("b.10.mtn", 300, 5)
+	write("b.2.mtn", 300, 6)
+	write("c.0.mtn", 300, 7)
+	if got := kept(); got != 7 {
+		t.Errorf("of equal ones copy %d was kept, want 7, written last", got)
+	}
 }
 
 // TestHostileResults: whatever lies in a directory, what can be read is read
