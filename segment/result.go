@@ -40,7 +40,8 @@ func IsLedger(name string) bool {
 // segment, or the job directory of a live or dead job in shared memory. Of a
 // process that is met twice the copy with the larger last_ticks counts, and of
 // equal ones, such as those of a killed process, the one written last. Files that
-// cannot be read become Problems; the error tells that nothing could.
+// cannot be read become Problems; the error tells that nothing could, and wraps
+// ErrNoResult if there is nothing.
 func ReadResult(path string) (*Result, error) {
 	var segments []*Segment
 	result, err := WalkResult(path, func(s *Segment) error {
@@ -69,7 +70,7 @@ func WalkResult(path string, visit func(*Segment) error, kinds ...uint32) (*Resu
 		if len(w.result.Problems) > 0 {
 			return nil, fmt.Errorf("%s: nothing could be read: %s", path, strings.Join(w.result.Problems, "; "))
 		}
-		return nil, fmt.Errorf("%s: holds no node files (*%s) and no segments (*%s): not a result of mpitrace", path, NodeFileSuffix, FileSuffix)
+		return nil, fmt.Errorf("%s: holds no node files (*%s) and no segments (*%s): %w", path, NodeFileSuffix, FileSuffix, ErrNoResult)
 	}
 	return w.result, w.walk(visit)
 }

@@ -12,6 +12,7 @@ var (
 	ErrVersion    = errors.New("another version of the format")
 	ErrCorrupt    = errors.New("damaged")
 	ErrTruncated  = errors.New("truncated")
+	ErrNoResult   = errors.New("not a result of mpitrace")
 )
 
 // Segment is a parsed copy of one segment. It does not change.

@@ -45,9 +45,12 @@ func execute(args []string, stdout, stderr io.Writer) int {
 
 // failed says why a command that has done some of its work did not do all of it.
 func failed(stderr io.Writer, command string, err error) error {
-	fmt.Fprintf(stderr, "mpitrace: %s: %s\n", command, strings.ReplaceAll(err.Error(), "\n", "; "))
+	fmt.Fprintf(stderr, "mpitrace: %s: %s\n", command, oneLine(err))
 	return exitStatus(statusFailed)
 }
+
+// oneLine is the text of an error, which may be of several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // say writes lines on stderr. What stands in them may come from files of
 // others, so that nothing in them may steer a terminal.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,9 +22,9 @@ type census struct {
 	unclean      bool  // a process did not end by exit() after MPI_Finalize: others may have been killed on their way out
 }
 
-// takeCensus counts the ranks in a result directory; none if it cannot be
-// read.
-func takeCensus(dir string) census {
+// takeCensus counts the ranks in a result directory. That there is none is no
+// error.
+func takeCensus(dir string) (census, error) {
 	type world struct {
 		size  int
 		ranks map[int]bool
@@ -46,8 +48,11 @@ func takeCensus(dir string) census {
 		c.ranks++
 		return nil
 	})
-	if err != nil {
-		return census{}
+	switch {
+	case errors.Is(err, segment.ErrNoResult), errors.Is(err, fs.ErrNotExist):
+		return census{}, nil
+	case err != nil:
+		return census{}, err
 	}
 	c.nodes = len(nodes)
 	for _, w := range worlds {
@@ -58,7 +63,7 @@ func takeCensus(dir string) census {
 			}
 		}
 	}
-	return c
+	return c, nil
 }
 
 // complete tells that every rank of every world has data.

@@ -199,17 +199,17 @@ func (j *job) execute() (launch.Ended, error) {
 
 // finish collects, writes down what the job was and says where its result is.
 func (j *job) finish(made bool) {
-	living := j.collect()
+	s := j.collect()
 	j.plan.RecallNodes(j.dir)
-	c := takeCensus(j.dir)
+	c, err := takeCensus(j.dir)
 	if (!c.complete() || c.nodes > 1 && c.unclean) && !j.said {
 		if err := j.sweep(); err != nil {
 			j.say("the other nodes could not be asked for what killed ranks left: %v; on each: mpitrace collect --job %s -o %s", err, j.id, j.dir)
 		}
-		c = takeCensus(j.dir)
+		c, err = takeCensus(j.dir)
 	}
 	if c.ranks == 0 {
-		j.nothing(made, living)
+		j.nothing(made, s, err)
 		return
 	}
 	if err := j.writeJob(); err != nil {
@@ -221,7 +221,7 @@ func (j *job) finish(made bool) {
 	if j.meeting != nil && len(j.meeting.Verdicts()) == 0 {
 		j.say("act mode is off, the job is only observed: no rank came to the end of MPI_Init (sessions are only observed)")
 	}
-	j.say("%s", c.line(shortPath(j.dir), j.id, living))
+	j.say("%s", c.line(shortPath(j.dir), j.id, s.Alive))
 	if j.advises && !j.quiet {
 		if err := newAdviceOptions().run(j.dir, j.stderr, j.stderr); err != nil {
 			j.say("what would pay: %v", err)
@@ -238,16 +238,19 @@ func (j *job) bases() []string {
 }
 
 // collect waits for processes of the job that outlive the launcher, at most
-// as long as allowed, and collects the dead. It returns how many live on.
-func (j *job) collect() (living int) {
+// as long as allowed, and collects the dead.
+func (j *job) collect() harvest.Summary {
 	s, err := harvest.Collect(harvest.Options{
 		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1", Wait: j.wait,
 		Output: func(string) string { return j.dir }, Writer: "mpitrace run " + programVersion(),
 	})
-	if err != nil {
-		j.say("collecting: %v", err)
+	switch {
+	case s.Unwritten > 0:
+		j.say("the result could not be written: %s; what was measured is in shared memory: mpitrace collect --job %s -o DIR", oneLine(err), j.id)
+	case err != nil:
+		j.say("collecting: %s", oneLine(err))
 	}
-	return s.Alive
+	return s
 }
 
 // sweepTimeout bounds the time that the launcher may take to reach the nodes
@@ -283,17 +286,25 @@ func (j *job) sweep() error {
 }
 
 // nothing says why there is no result, and leaves no empty directory behind.
-func (j *job) nothing(made bool, living int) {
+// unread is why a result could not be read, nil if there is none.
+func (j *job) nothing(made bool, s harvest.Summary, unread error) {
 	if made {
 		os.Remove(j.dir)
 	}
-	if j.said {
+	switch {
+	case j.said, s.Unwritten > 0:
+		return
+	case unread != nil:
+		j.say("the result cannot be read: %v", unread)
+		return
+	case s.Damaged > 0:
+		j.say("there is no result: %s cannot be read", plural(s.Damaged, "segment"))
 		return
 	}
 	why := "no process called MPI_Init with the library preloaded"
 	switch {
-	case living > 0:
-		why = fmt.Sprintf("its %d processes still run: mpitrace collect --job %s -o %s when they have ended", living, j.id, j.dir)
+	case s.Alive > 0:
+		why = fmt.Sprintf("its %d processes still run: mpitrace collect --job %s -o %s when they have ended", s.Alive, j.id, j.dir)
 	case j.settings["mode"] == "off":
 		why = "the mode is off"
 	case j.doubt != "":

@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -201,6 +202,38 @@ func TestRunKilled(t *testing.T) {
 	wantRanks(t, filepath.Join(dir, "out"), 1)
 	again := run(t, dir, environment(), mpitrace, "collect", "--job", job, "-o", filepath.Join(dir, "out"))
 	wantLine(t, again, "no dead process left anything")
+}
+
+// TestUnwritable: where the result cannot be written, run says so and where the
+// figures are.
+func TestUnwritable(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	p := waiting(t, dir, mpis[0], 1)
+	if err := errors.Join(os.Remove(out), os.WriteFile(out, nil, 0o600), p.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	got := p.end(t)
+	if got.status != 143 {
+		t.Errorf("status %d, want 143", got.status)
+	}
+	wantLine(t, got, "the result could not be written: ")
+	_, hint, _ := strings.Cut(got.stderr, "what was measured is in shared memory: mpitrace collect --job ")
+	id, _, _ := strings.Cut(hint, " -o DIR\n")
+	again := run(t, dir, environment(), mpitrace, "collect", "--job", id, "-o", "elsewhere")
+	wantLine(t, again, "collected 1 process into elsewhere")
+	wantRanks(t, filepath.Join(dir, "elsewhere"), 1)
+}
+
+// TestUnreadable: where it cannot be read, run does not say that there is none.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	script := `"$0" ok && for file in out/*.mtn; do echo broken > "$file"; done`
+	got := run(t, dir, environment(), traced(dir, []string{"sh", "-c", script, mpis[0].program(t)})...)
+	wantLine(t, got, "the result cannot be read: ")
+	if got.status != 0 {
+		t.Errorf("status %d, want 0", got.status)
+	}
 }
 
 // TestPlainPreload: LD_PRELOAD without mpitrace run; a killed rank is collected

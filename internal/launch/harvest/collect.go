@@ -29,6 +29,7 @@ type Summary struct {
 	Processes int      // segments written into node files
 	Alive     int      // processes that live, or that cannot be judged
 	Damaged   int      // segments that cannot be read; they are left
+	Unwritten int      // segments of dead processes that could not be written; they are left
 	Dirs      []string // result directories written to
 }
 
@@ -94,6 +95,7 @@ func collectJob(o Options, j jobDir, s *Summary) error {
 	for node, list := range records {
 		dir := o.Output(j.job)
 		if err := write(dir, node, j.job, o.Writer, list); err != nil {
+			s.Unwritten += len(done)
 			return errors.Join(append(problems, err)...)
 		}
 		s.Processes += len(list)

@@ -195,8 +195,9 @@ func TestCollectDamaged(t *testing.T) {
 func TestCollectUnwritable(t *testing.T) {
 	base := newBase(t)
 	put(t, base, "j1", gone(t, 1))
-	if _, err := Collect(Options{Bases: []string{base}, Output: func(string) string { return "/proc/none" }}); err == nil {
-		t.Error("no error")
+	s, err := Collect(Options{Bases: []string{base}, Output: func(string) string { return "/proc/none" }})
+	if err == nil || s.Unwritten != 1 || s.Processes != 0 {
+		t.Errorf("%+v, %v: want an error, and one that is left", s, err)
 	}
 	if left(t, base) != 1 {
 		t.Error("a segment was removed that is nowhere else")
