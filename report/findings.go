@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mpitrace/mpitrace/segment"
 )
@@ -66,7 +67,7 @@ func (b *builder) endings() []string {
 // crowded says that ranks share processors, as far as that is known: of the
 // node that the job was launched on, if it had no other.
 func (b *builder) crowded() []string {
-	job, n := &b.report.Job, len(b.report.Ranks)
+	job, n := &b.report.Job, atOnce(b.report.Ranks)
 	if len(job.Nodes) != 1 || job.Nodes[0] != clean(b.launchHost) || b.processors <= 0 || n <= b.processors {
 		return nil
 	}
@@ -74,14 +75,37 @@ func (b *builder) crowded() []string {
 		n, plural(b.processors, "processor"), job.Nodes[0])}
 }
 
+// atOnce is how many of the ranks there were at the same time: a script may
+// start one program after the other.
+func atOnce(ranks []*Rank) int {
+	starts, ends := make([]int64, len(ranks)), make([]int64, len(ranks))
+	for i, r := range ranks {
+		starts[i], ends[i] = r.startNS, r.endNS
+	}
+	slices.Sort(starts)
+	slices.Sort(ends)
+	most, ended := 0, 0
+	for i, start := range starts {
+		for ends[ended] < start {
+			ended++
+		}
+		most = max(most, i+1-ended)
+	}
+	return most
+}
+
 // balance says who waits and who is waited for, if they differ much.
 func (b *builder) balance() []string {
-	share := b.report.Job.Share
-	if len(b.report.Ranks) < 2 || b.report.Job.State == StateHung || share.Max < 0.1 || share.Max-share.Min < 0.15 {
+	world, share := b.report.uneven()
+	if b.report.Job.State == StateHung || share.Max < 0.1 || share.Max-share.Min < 0.15 {
 		return nil
 	}
-	return []string{fmt.Sprintf("unbalanced: rank %d is in MPI for %s of its time, rank %d for %s: the ranks with little MPI time are the ones that the others wait for",
-		share.MaxRank, percent(share.Max), share.MinRank, percent(share.Min))}
+	where := ""
+	if len(b.report.Job.Worlds) > 1 {
+		where = " of " + b.report.worldName(world)
+	}
+	return []string{fmt.Sprintf("unbalanced: rank %d%s is in MPI for %s of its time, rank %d for %s: the ranks with little MPI time are the ones that the others wait for",
+		share.MaxRank, where, percent(share.Max), share.MinRank, percent(share.Min))}
 }
 
 // conservation checks that what was sent has arrived.

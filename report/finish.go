@@ -78,30 +78,13 @@ func (b *builder) finishJob() {
 	if job.Start == "" {
 		job.Start = realtime(b.firstStart)
 	}
-	job.Share.Min = 1
+	job.Share = sharesOf(r.Ranks)
 	var wall, setup uint64
-	timed := 0
 	for _, rank := range r.Ranks {
 		job.WallNS = max(job.WallNS, rank.WallNS)
 		job.MPINS += rank.MPINS
 		job.Calls += rank.Calls
 		wall += rank.WallNS
-		if rank.WallNS == 0 {
-			continue
-		}
-		timed++
-		job.Share.Mean += rank.Share
-		if timed == 1 || rank.Share < job.Share.Min {
-			job.Share.Min, job.Share.MinRank = rank.Share, rank.Rank
-		}
-		if timed == 1 || rank.Share > job.Share.Max {
-			job.Share.Max, job.Share.MaxRank = rank.Share, rank.Rank
-		}
-	}
-	if timed > 0 {
-		job.Share.Mean /= float64(timed)
-	} else {
-		job.Share.Min = 0
 	}
 	if job.Own.Calls > 0 {
 		job.Own.NSPerCall /= float64(job.Own.Calls)
@@ -114,6 +97,44 @@ func (b *builder) finishJob() {
 	job.Own.Share = ratio(job.Own.TimeNS, wall+setup)
 	job.WorldSize = at(b.worldSize, 0)
 	job.MissingRanks = b.missingOf(0)
+}
+
+// sharesOf is the MPI share over those of the ranks whose time is known.
+func sharesOf(ranks []*Rank) Share {
+	var s Share
+	timed := 0
+	for _, r := range ranks {
+		if r.WallNS == 0 {
+			continue
+		}
+		timed++
+		s.Mean += r.Share
+		if timed == 1 || r.Share < s.Min {
+			s.Min, s.MinRank = r.Share, r.Rank
+		}
+		if timed == 1 || r.Share > s.Max {
+			s.Max, s.MaxRank = r.Share, r.Rank
+		}
+	}
+	if timed > 0 {
+		s.Mean /= float64(timed)
+	}
+	return s
+}
+
+// uneven is the world whose ranks differ most in their MPI share, and that
+// share: ranks of different worlds need not wait for each other.
+func (r *Report) uneven() (world int, s Share) {
+	byWorld := make([][]*Rank, len(r.Job.Worlds))
+	for _, rank := range r.Ranks {
+		byWorld[rank.world] = append(byWorld[rank.world], rank)
+	}
+	for i, ranks := range byWorld {
+		if of := sharesOf(ranks); i == 0 || of.Max-of.Min > s.Max-s.Min {
+			world, s = i, of
+		}
+	}
+	return world, s
 }
 
 // missingOf is the ranks of a world that left no data.

@@ -27,6 +27,7 @@ func (b *builder) addRank(l *local) *Rank {
 	}
 	if start, end := l.s.StartTicks(), l.s.EndTicks(); start > 0 && end > start {
 		r.WallNS = h.NS(end - start)
+		r.startNS, r.endNS = h.RealtimeNS(start), h.RealtimeNS(end)
 	}
 	if h.WorldRank >= 0 && h.WorldRank < h.WorldSize {
 		r.group = int(int64(h.WorldRank) * rankGroups / int64(max(h.WorldSize, rankGroups)))

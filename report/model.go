@@ -214,7 +214,9 @@ type Rank struct {
 	GuardRepairs  uint64         `json:"guard_repairs"`
 	AbortCode     int32          `json:"abort_code"`
 	Path          string         `json:"-"` // of the segment, or of the node file and the record in it
-	idleNS        uint64         // alive: time since a call was entered
+	startNS       int64          // when it began and ended to work with MPI, since 1970
+	endNS         int64
+	idleNS        uint64 // alive: time since a call was entered
 	alive         bool
 	world         int
 	group         int // of neighbouring ranks, for bars

@@ -8,13 +8,15 @@ import (
 )
 
 // verdict answers the question of the report in one sentence.
-func verdict(share Share) string {
+func (r *Report) verdict() string {
+	share := r.Job.Share
+	_, uneven := r.uneven()
 	switch {
 	case share.Max < 0.05:
 		return "MPI is not your problem: look at the computation."
 	case share.Mean < 0.15 && share.Max < 0.3:
 		return "MPI takes a modest part; little is to be gained from it."
-	case share.Max-share.Min > 0.3*share.Max && share.Max > 0.2:
+	case uneven.Max-uneven.Min > 0.3*uneven.Max && uneven.Max > 0.2:
 		return "MPI time differs much between ranks: mostly waiting for slower ranks."
 	case share.Mean < 0.4:
 		return "MPI takes a good part: the places below are worth a look."
@@ -29,7 +31,7 @@ func (t *writer) share() {
 		t.blank()
 		return
 	}
-	t.line("  " + verdict(t.r.Job.Share))
+	t.line("  " + t.r.verdict())
 	if len(t.r.Ranks) > 1 {
 		t.balance()
 	}
