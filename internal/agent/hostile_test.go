@@ -314,6 +314,50 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
+// TestManyBases: a user cannot make the agent hold more base directories than the
+// limit, nor look at all of them for each one that comes.
+func TestManyBases(t *testing.T) {
+	const limit, more = 3, 7
+	top := newBase(t)
+	path := func(i int) string { return filepath.Join(top, fmt.Sprint("mpitrace-x", i)) }
+	must(t, os.Mkdir(path(0), 0o700), os.Chmod(path(0), 0o777))
+	a := start(t, filepath.Join(top, "mpitrace-*"), nil)
+	k := a.keeper
+	locked := func(look func()) {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		look()
+	}
+	refused := func() (n uint64) {
+		locked(func() { n = k.stats.Refused[string(refusedLimit)] })
+		return n
+	}
+	locked(func() { k.limits.userBases = limit })
+	must(t, os.Chmod(path(0), 0o700))
+	for i := range limit + more {
+		must(t, os.Mkdir(path(i+1), 0o700))
+	}
+	eventually(t, "all have been looked at", func() bool { return refused() >= more })
+	locked(func() {
+		if k.bases[path(0)] != nil || len(k.bases) != limit {
+			t.Errorf("%d base directories, want %d, and not the one that did not come", len(k.bases), limit)
+		}
+		for range 3 {
+			k.scan()
+		}
+	})
+	if n := refused(); n != more+1 {
+		t.Errorf("%d refused for the limit, want %d", n, more+1)
+	}
+	for i := range 1 + limit + more {
+		must(t, os.Remove(path(i)))
+	}
+	eventually(t, "nothing is left of them", func() (none bool) {
+		locked(func() { none = len(k.bases)+len(k.badBases) == 0 })
+		return none
+	})
+}
+
 // TestProcessLimit: of a job that goes through more processes than are kept, the
 // total stays right.
 func TestProcessLimit(t *testing.T) {

@@ -20,6 +20,7 @@ type limits struct {
 	userJobs, userSegments int
 	userWatches            int // job directories that the kernel tells of at once
 	segments               int
+	userBases, bases       int   // base directories
 	jobProcesses           int   // of which last figures are kept one by one
 	userBytes              int64 // read of the segments of one user at one reading
 	arrivals               int   // samples compared of one job
@@ -27,7 +28,7 @@ type limits struct {
 }
 
 var defaultLimits = limits{
-	userJobs: 1024, userSegments: 4096, userWatches: 4096, segments: 16384, jobProcesses: 4096,
+	userJobs: 1024, userSegments: 4096, userWatches: 4096, segments: 16384, userBases: 64, bases: 4096, jobProcesses: 4096,
 	userBytes: 64 << 20, arrivals: 1 << 18, ranks: 1024,
 }
 
@@ -176,8 +177,8 @@ func (k *keeper) handle(e event) {
 	switch t := target.(type) {
 	case parentDir:
 		for i := range k.places {
-			if p := &k.places[i]; e.came() && p.parent == string(t) && p.holds(e.name) {
-				k.scanPlace(p)
+			if p := &k.places[i]; (e.came() || e.went()) && p.parent == string(t) && p.holds(e.name) {
+				k.lookAt(p, e.name)
 			}
 		}
 	case *base:

@@ -21,6 +21,11 @@ func (k *keeper) scan() {
 			k.dropBase(name, b)
 		}
 	}
+	for path := range k.badBases {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			delete(k.badBases, path)
+		}
+	}
 	for i := range k.places {
 		k.scanPlace(&k.places[i])
 	}
@@ -40,18 +45,15 @@ func (k *keeper) dropBase(path string, b *base) {
 
 // scanPlace looks for new base directories.
 func (k *keeper) scanPlace(p *place) {
-	parent, err := os.Open(p.parent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		k.fail(failedDirectory, err)
+	parent := k.openParent(p)
+	if parent == nil {
 		return
 	}
 	defer parent.Close()
 	k.watch(parent, parentDir(p.parent))
 	list := []string{p.pattern}
 	if !p.given {
+		var err error
 		if list, err = names(parent); err != nil {
 			k.fail(failedDirectory, err)
 		}
@@ -63,7 +65,28 @@ func (k *keeper) scanPlace(p *place) {
 	}
 }
 
-// addBase takes a base directory, unless it is known.
+// lookAt looks at the one name in a place that came or went.
+func (k *keeper) lookAt(p *place, name string) {
+	if parent := k.openParent(p); parent != nil {
+		defer parent.Close()
+		k.addBase(p, parent, name)
+	}
+}
+
+// openParent opens the parent directory of a place, nil if it cannot.
+func (k *keeper) openParent(p *place) *os.File {
+	parent, err := os.Open(p.parent)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			k.fail(failedDirectory, err)
+		}
+		return nil
+	}
+	return parent
+}
+
+// addBase takes a base directory, unless it is known; one that is gone is
+// forgotten.
 func (k *keeper) addBase(p *place, parent *os.File, name string) {
 	path := filepath.Join(p.parent, name)
 	known := k.bases[path]
@@ -74,12 +97,17 @@ func (k *keeper) addBase(p *place, parent *os.File, name string) {
 		k.dropBase(path, known)
 	}
 	dir, uid, err := p.open(parent, name)
+	if err == nil && !p.given && k.manyBases(uid) {
+		dir.Close()
+		err = refusedLimit
+	}
 	var why refusal
-	switch {
-	case errors.As(err, &why):
+	if errors.As(err, &why) {
 		k.refuseBase(why, path)
 		return
-	case err != nil:
+	}
+	delete(k.badBases, path)
+	if err != nil {
 		k.failOpen(err)
 		return
 	}
@@ -87,6 +115,18 @@ func (k *keeper) addBase(p *place, parent *os.File, name string) {
 	k.bases[path] = b
 	k.watch(dir, b)
 	k.scanBase(b)
+}
+
+// manyBases tells whether a user, or all, have as many base directories as are
+// held open.
+func (k *keeper) manyBases(uid uint32) bool {
+	own := 0
+	for _, b := range k.bases {
+		if b.uid == uid {
+			own++
+		}
+	}
+	return own >= k.limits.userBases || len(k.bases) >= k.limits.bases
 }
 
 // refuseBase counts a base directory once for each reason.
