@@ -16,6 +16,9 @@ type Arrivals struct {
 	WaitingNS float64 // of all ranks for others
 	LateShare float64 // of the operations, those that the rank that is last most often entered last
 	Ranks     map[Seat]RankArrivals
+
+	operations float64 // that the sampled ones stand for
+	spreads    []weighted
 }
 
 // Seat is a rank of a world.
@@ -31,18 +34,16 @@ type RankArrivals struct{ WaitingNS, CausedNS, LateShare float64 }
 // stands for as many operations as its class has of it.
 func ArrivalsOf(r *arrival.Result) *Arrivals {
 	out := &Arrivals{Ranks: map[Seat]RankArrivals{}}
-	var spreads []weighted
-	all := 0.0
 	for _, c := range r.Classes {
 		if c.Sampled == 0 {
 			continue
 		}
 		weight := float64(c.Instances) / float64(c.Sampled)
-		all += float64(c.Instances)
+		out.operations += float64(c.Instances)
 		out.Sampled += c.Sampled
 		out.WaitingNS += c.Waiting.NS
 		for _, ns := range c.WorstNS {
-			spreads = append(spreads, weighted{ns, weight})
+			out.spreads = append(out.spreads, weighted{ns, weight})
 		}
 		for _, rank := range c.Ranks {
 			seat := Seat{c.World, rank.Rank}
@@ -54,13 +55,43 @@ func ArrivalsOf(r *arrival.Result) *Arrivals {
 		}
 	}
 	for seat, rank := range out.Ranks {
-		rank.LateShare = ratio(rank.LateShare, all)
+		rank.LateShare = ratio(rank.LateShare, out.operations)
 		out.Ranks[seat] = rank
-		out.LateShare = max(out.LateShare, rank.LateShare)
 	}
-	slices.SortFunc(spreads, func(a, b weighted) int { return cmp.Compare(a.value, b.value) })
-	out.P50, out.P95 = quantile(spreads, 0.5), quantile(spreads, 0.95)
+	out.finish()
 	return out
+}
+
+// Plus is these and those of other worlds; either may be nil.
+func (a *Arrivals) Plus(other *Arrivals) *Arrivals {
+	switch {
+	case a == nil:
+		return other
+	case other == nil:
+		return a
+	}
+	out := &Arrivals{Sampled: a.Sampled + other.Sampled, WaitingNS: a.WaitingNS + other.WaitingNS, Ranks: map[Seat]RankArrivals{},
+		operations: a.operations + other.operations, spreads: slices.Concat(a.spreads, other.spreads)}
+	for _, part := range [2]*Arrivals{a, other} {
+		for seat, rank := range part.Ranks {
+			sum := out.Ranks[seat]
+			sum.WaitingNS += rank.WaitingNS
+			sum.CausedNS += rank.CausedNS
+			sum.LateShare += rank.LateShare * ratio(part.operations, out.operations)
+			out.Ranks[seat] = sum
+		}
+	}
+	out.finish()
+	return out
+}
+
+// finish computes what needs all ranks and samples.
+func (a *Arrivals) finish() {
+	for _, rank := range a.Ranks {
+		a.LateShare = max(a.LateShare, rank.LateShare)
+	}
+	slices.SortFunc(a.spreads, func(x, y weighted) int { return cmp.Compare(x.value, y.value) })
+	a.P50, a.P95 = quantile(a.spreads, 0.5), quantile(a.spreads, 0.95)
 }
 
 // weighted is a value that stands for so many.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -347,6 +348,54 @@ func TestNeverBackward(t *testing.T) {
 	check(50_000)
 	// The process, which is this one, lives on: so does the job.
 	want(t, a.page(t), 1, "mpitrace_agent_jobs", `"running"`)
+}
+
+// TestLaterWorlds: what the ranks of a launch waited stays in the figures of the
+// job when they ended long ago and other launches go on.
+func TestLaterWorlds(t *testing.T) {
+	base := newBase(t)
+	var clock later
+	a := start(t, base, func(o *Options) { o.now = clock.now })
+	processes := uint64(0)
+	launch := func(world string, living bool) {
+		for rank := range 2 {
+			processes++
+			s := synth.Job{ID: "j", Ranks: 2, Sampled: true}.Segment(rank)
+			synth.SetText(s.Header.World[:], world)
+			if living { // in another container
+				live(t, s)
+				s.Header.PIDNamespace++
+			}
+			s.Header.PIDStart += processes
+			write(t, base, "j", fmt.Sprintf("%s%d-1.seg", world, rank), s)
+		}
+	}
+	launch("first", false)
+	launch("second", true)
+	compared := func() (waited, sampled float64) {
+		clock.Add(int64(2 * lingering))
+		a.keeper.read(0)
+		a.keeper.compare()
+		page := a.page(t)
+		waited, _ = value(t, page, "mpitrace_job_wait_seconds")
+		sampled, _ = value(t, page, "mpitrace_job_collectives_sampled")
+		return waited, sampled
+	}
+	eventually(t, "both are there", func() bool { return a.taken("j") == 4 })
+	waited, sampled := compared()
+	if waited == 0 || sampled == 0 {
+		t.Fatal("nothing was compared")
+	}
+	for range 3 {
+		if w, s := compared(); math.Abs(w-waited) > 1e-9 || s != sampled {
+			t.Errorf("%v s in %v samples, first %v in %v", w, s, waited, sampled)
+		}
+	}
+	launch("third", true)
+	eventually(t, "the third is compared, too", func() bool {
+		w, s := compared()
+		return s == 1.5*sampled && math.Abs(w-1.5*waited) < 1e-9
+	})
 }
 
 // rewrite changes a segment in place, as its process does.

@@ -31,13 +31,13 @@ func (k *keeper) compare() {
 			return
 		}
 		begin := k.now()
-		arrivals, ok := compareArrivals(list, k.limits)
-		k.compared(j, list, arrivals, ok, k.now().Sub(begin))
+		over, going, ok := compareArrivals(list, j.past, k.limits) // past changes below only
+		k.compared(j, list, over, going, ok, k.now().Sub(begin))
 	}
 }
 
-// lingering is how long the samples of a process that is over are compared with
-// those of processes that go on: longer than a job takes to end.
+// lingering is how long the segments of a world are kept open after its last
+// process, while others of the job go on: longer than a job takes to end.
 const lingering = time.Minute
 
 // compareOne is a segment to compare.
@@ -68,9 +68,15 @@ func (k *keeper) toCompare() (*job, []compareOne) {
 		return nil, nil
 	}
 	list, over := []compareOne{}, best.over()
+	going := map[string]bool{} // worlds that may have more to tell
+	for _, h := range best.segments {
+		if !h.final || now.Sub(h.read) <= lingering {
+			going[h.process.World] = true
+		}
+	}
 	for _, h := range best.segments {
 		if !h.compared && h.file != nil && h.trouble == "" {
-			list = append(list, compareOne{h, h.file, h.final && (over || now.Sub(h.read) > lingering)})
+			list = append(list, compareOne{h, h.file, over || !going[h.process.World]})
 		} else if h.final {
 			h.compared = true
 			k.closeSegment(h)
@@ -79,33 +85,47 @@ func (k *keeper) toCompare() (*job, []compareOne) {
 	return best, list
 }
 
-// compareArrivals reads and compares; false: the job has more than the limits
-// allow.
-func compareArrivals(list []compareOne, l limits) (*exporter.Arrivals, bool) {
+// compareArrivals reads and compares: the arrivals of the worlds that are over,
+// and of those that go on, nil if there are none. With what is known of the past
+// they may have more than the limits allow: false.
+func compareArrivals(list []compareOne, past *exporter.Arrivals, l limits) (over, going *exporter.Arrivals, ok bool) {
 	analysis := arrival.New(arrival.Options{})
-	samples := 0
-	if len(list) > l.ranks {
-		return nil, false
+	samples, known := 0, 0
+	if past != nil {
+		known = past.Sampled + len(past.Ranks)
 	}
+	if len(list) > l.ranks {
+		return nil, nil, false
+	}
+	last := map[string]bool{}
 	for _, h := range list {
 		s, err := segment.ReadOpen(h.name, h.file, compareSections...)
 		if err != nil {
 			continue // counted when its counters are read
 		}
 		kept, _ := s.Arrivals()
-		if samples += len(kept); samples > l.arrivals {
-			return nil, false
+		if samples += len(kept); known+samples > l.arrivals {
+			return nil, nil, false
 		}
 		analysis.Add(s)
+		last[s.Header.WorldID()] = h.last
 	}
 	if samples == 0 {
-		return nil, true
+		return nil, nil, true
 	}
-	return exporter.ArrivalsOf(analysis.Result()), true
+	var ended, others arrival.Result
+	for _, c := range analysis.Result().Classes {
+		if last[c.World] {
+			ended.Classes = append(ended.Classes, c)
+		} else {
+			others.Classes = append(others.Classes, c)
+		}
+	}
+	return exporter.ArrivalsOf(&ended), exporter.ArrivalsOf(&others), true
 }
 
 // compared takes the result over and lets go what nothing more comes from.
-func (k *keeper) compared(j *job, list []compareOne, arrivals *exporter.Arrivals, ok bool, took time.Duration) {
+func (k *keeper) compared(j *job, list []compareOne, over, going *exporter.Arrivals, ok bool, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
@@ -116,8 +136,9 @@ func (k *keeper) compared(j *job, list []compareOne, arrivals *exporter.Arrivals
 	case !ok && !j.large:
 		j.large = true
 		k.stats.Errors[failedCompareLimit]++
-	case arrivals != nil:
-		j.arrivals = arrivals
+	case !j.large:
+		j.past = j.past.Plus(over)
+		j.arrivals = j.past.Plus(going)
 	}
 	for _, h := range list {
 		if h.last {

@@ -98,6 +98,7 @@ type job struct {
 	total    exporter.Counters
 	segments []*held
 	arrivals *exporter.Arrivals
+	past     *exporter.Arrivals // of them, those of worlds that are over and closed
 	compared time.Time
 	large    bool      // too large to be compared
 	ended    time.Time // zero: it has processes that may go on
