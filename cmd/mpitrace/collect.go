@@ -54,7 +54,7 @@ func (o *collectOptions) run(c *cobra.Command) error {
 	if err := checkJob(o.job); err != nil {
 		return err
 	}
-	s, err := harvest.Collect(harvest.Options{
+	s, err := harvest.Collect(c.Context(), harvest.Options{
 		Bases: baseDirs(o.base), Job: o.job, Output: o.directory, All: o.all, Idle: o.idle, Wait: o.wait,
 		Keep: os.Getenv("MPITRACE_KEEP_SEGMENTS") == "1", Writer: "mpitrace collect " + programVersion(),
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -85,7 +86,9 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 	}
 	j.command, j.plan, j.kind, j.start = args, plan, kind, time.Now()
 	j.inspect()
-	ended, err := j.execute()
+	signals := launch.Catch()
+	defer signals.Stop()
+	ended, err := j.execute(signals)
 	if err != nil {
 		j.plan.RecallNodes(j.dir)
 		if made {
@@ -94,7 +97,9 @@ func (j *job) run(kind launch.Kind, shim string, args []string) error {
 		return err
 	}
 	j.ended = ended
-	j.finish(made)
+	ctx, end := signals.Context()
+	defer end()
+	j.finish(ctx, made)
 	if status := ended.Status(); status != 0 {
 		return exitStatus(status)
 	}
@@ -182,14 +187,14 @@ func (j *job) inspect() {
 }
 
 // execute runs the rewritten command with the files it needs.
-func (j *job) execute() (launch.Ended, error) {
+func (j *job) execute(signals launch.Signals) (launch.Ended, error) {
 	for name, content := range j.plan.Files {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			return launch.Ended{}, fmt.Errorf("copy of the application file: %w", err)
 		}
 		defer os.Remove(name)
 	}
-	ended, err := launch.Run(j.plan.Args, j.plan.Env)
+	ended, err := launch.Run(j.plan.Args, j.plan.Env, signals)
 	if err != nil {
 		fmt.Fprintf(j.stderr, "mpitrace: %v\n", err)
 		return ended, exitStatus(ended.Status())
@@ -197,13 +202,14 @@ func (j *job) execute() (launch.Ended, error) {
 	return ended, nil
 }
 
-// finish collects, writes down what the job was and says where its result is.
-func (j *job) finish(made bool) {
-	s := j.collect()
+// finish collects, writes down what the job was and says where its result is. It
+// waits for others no longer than until ctx ends.
+func (j *job) finish(ctx context.Context, made bool) {
+	s := j.collect(ctx)
 	j.plan.RecallNodes(j.dir)
 	c, err := takeCensus(j.dir)
 	if (!c.complete() || c.nodes > 1 && c.unclean) && !j.said {
-		if err := j.sweep(); err != nil {
+		if err := j.sweep(ctx); err != nil {
 			j.say("the other nodes could not be asked for what killed ranks left: %v; on each: mpitrace collect --job %s -o %s", err, j.id, j.dir)
 		}
 		c, err = takeCensus(j.dir)
@@ -239,8 +245,8 @@ func (j *job) bases() []string {
 
 // collect waits for processes of the job that outlive the launcher, at most
 // as long as allowed, and collects the dead.
-func (j *job) collect() harvest.Summary {
-	s, err := harvest.Collect(harvest.Options{
+func (j *job) collect(ctx context.Context) harvest.Summary {
+	s, err := harvest.Collect(ctx, harvest.Options{
 		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1", Wait: j.wait,
 		Output: func(string) string { return j.dir }, Writer: "mpitrace run " + programVersion(),
 	})
@@ -262,7 +268,7 @@ const sweepTimeout = 60 * time.Second
 const sweepTries = 3
 
 // sweep collects on all nodes of the job by means of its launcher.
-func (j *job) sweep() error {
+func (j *job) sweep(ctx context.Context) error {
 	collect := []string{j.self, "collect", "--quiet", "--job", j.id, "-o", j.dir, "--wait", j.wait.String()}
 	if dir := j.settings["segment_dir"]; dir != "" {
 		collect = append(collect, "--segment-dir", dir)
@@ -271,7 +277,7 @@ func (j *job) sweep() error {
 	if args == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.wait+sweepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, j.wait+sweepTimeout)
 	defer cancel()
 	var err error
 	for range sweepTries {
@@ -280,7 +286,7 @@ func (j *job) sweep() error {
 			return nil
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		err = fmt.Errorf("%s: %w: %s", args[0], err, first)
+		err = fmt.Errorf("%s: %w: %s", args[0], cmp.Or(context.Cause(ctx), err), first)
 	}
 	return err
 }

@@ -6,7 +6,7 @@
 //	kind := launch.Recognise(path, probe)
 //	shim = launch.ChooseShim(shim, kind, path, words, os.Environ())
 //	plan, err := launch.Make(launch.Request{Kind: kind, Args: args, Env: os.Environ(), Preload: shim})
-//	status, err := launch.Run(plan.Args, plan.Env)
+//	ended, err := launch.Run(plan.Args, plan.Env, launch.Catch())
 //
 // Each launcher has one file: openmpi.go, hydra.go, slurm.go. Rewriting is a
 // pure function of the command and its environment, documented by the text

@@ -207,17 +207,19 @@ func TestFindShim(t *testing.T) {
 }
 
 func TestRunStatus(t *testing.T) {
+	signals := Catch()
+	defer signals.Stop()
 	cases := []struct {
 		script string
 		want   int
 	}{{"exit 0", 0}, {"exit 3", 3}, {"exit 200", 200}, {"kill -TERM $$", 143}, {"kill -KILL $$", 137}}
 	for _, c := range cases {
-		ended, err := Run([]string{"/bin/sh", "-c", c.script}, os.Environ())
+		ended, err := Run([]string{"/bin/sh", "-c", c.script}, os.Environ(), signals)
 		if err != nil || ended.Status() != c.want {
 			t.Errorf("%s: %d, %v, want %d", c.script, ended.Status(), err, c.want)
 		}
 	}
-	if ended, err := Run([]string{"/nonexistent/app"}, nil); err == nil || ended.Status() != 127 {
+	if ended, err := Run([]string{"/nonexistent/app"}, nil, signals); err == nil || ended.Status() != 127 {
 		t.Errorf("missing: %d, %v", ended.Status(), err)
 	}
 	if _, ok := machines[runtime.GOARCH]; !ok {

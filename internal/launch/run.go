@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -41,14 +42,12 @@ const (
 // terminal, the standard files and the process group; signals that mpitrace
 // is sent are handed on. The error says why the command could not be started;
 // the status is then 126 or 127.
-func Run(args, env []string) (Ended, error) {
+func Run(args, env []string, signals Signals) (Ended, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		return Ended{Code: statusNotFound}, fmt.Errorf("%s: %w", args[0], unwrapped(err))
 	}
 	cmd := &exec.Cmd{Path: path, Args: args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	signals := catch()
-	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		return Ended{Code: statusNotExecutable}, fmt.Errorf("%s: %w", args[0], unwrapped(err))
 	}
@@ -59,15 +58,19 @@ func Run(args, env []string) (Ended, error) {
 		case s := <-signals:
 			hand(cmd.Process.Pid, s.(syscall.Signal))
 		case err := <-done:
+			signals.drop()
 			return ended(cmd, err)
 		}
 	}
 }
 
-// catch starts to receive the signals, without those that mpitrace was told
+// Signals are those that mpitrace is sent and hands to the command.
+type Signals chan os.Signal
+
+// Catch starts to receive the signals, without those that mpitrace was told
 // to ignore (nohup): the command ignores them too.
-func catch() chan os.Signal {
-	signals := make(chan os.Signal, 16)
+func Catch() Signals {
+	signals := make(Signals, 16)
 	for _, s := range passed {
 		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
@@ -75,6 +78,41 @@ func catch() chan os.Signal {
 	}
 	return signals
 }
+
+// Stop gives them back what they do by default.
+func (s Signals) Stop() { signal.Stop(s) }
+
+// drop forgets the signals that came while the command ran: they were its own.
+func (s Signals) drop() {
+	for len(s) > 0 {
+		<-s
+	}
+}
+
+// Context is for what is done after the command: a signal that would end the
+// program ends the context, and not the program.
+func (s Signals) Context() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case got := <-s:
+				switch got {
+				case unix.SIGTSTP:
+					stop()
+				case unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP:
+					cancel(fmt.Errorf("%s came", unix.SignalName(got.(syscall.Signal))))
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// stop stops this process as SIGTSTP would.
+func stop() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
 
 // hand passes a signal on. The keyboard sends its signals to the whole
 // foreground group, so the command has those already. After SIGTSTP mpitrace
@@ -85,7 +123,7 @@ func hand(pid int, s syscall.Signal) {
 		_ = unix.Kill(pid, s)
 	}
 	if s == unix.SIGTSTP {
-		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP)
+		stop()
 	}
 }
 

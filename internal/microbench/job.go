@@ -97,7 +97,7 @@ func CheckActed(dir string) error {
 
 // collect takes the segments of a job that failed out of shared memory.
 func collect(job, dir string) error {
-	_, err := harvest.Collect(harvest.Options{
+	_, err := harvest.Collect(context.Background(), harvest.Options{
 		Job: job, Wait: grace, Output: func(string) string { return dir }, Writer: "mpitrace bench",
 	})
 	return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // endings are the ways in which rank.c ends.
@@ -139,6 +140,44 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestSignalAfterEnd: a signal after the command has ended ends the waiting for
+// its ranks; the result is there, and the status is the command's.
+func TestSignalAfterEnd(t *testing.T) {
+	dir := t.TempDir()
+	script := `"$0" ok; "$0" wait 0 ready & echo $! > rank; while ! test -e ready; do sleep 0.1; done; exit 3`
+	p := start(t, dir, environment(), traced(dir, []string{"sh", "-c", script, mpis[0].program(t)}))
+	waitFor(t, filepath.Join(dir, "ready"))
+	ended := make(chan ran)
+	go func() { ended <- p.end(t) }()
+	var got ran
+	for running := true; running; {
+		select {
+		case got = <-ended:
+			running = false
+		case <-time.After(100 * time.Millisecond):
+			if len(childrenOf(t, p.Process.Pid)) == 0 {
+				_ = p.Process.Signal(syscall.SIGTERM)
+			}
+		}
+	}
+	if got.status != 3 {
+		t.Errorf("status %d, want 3", got.status)
+	}
+	var rank int
+	text, err := os.ReadFile(filepath.Join(dir, "rank"))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &rank)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Kill(rank, syscall.SIGKILL)
+	wantLine(t, got, "result in out (1 rank, 1 node; 1 process still run")
+	if _, err := os.Stat(filepath.Join(dir, "out", "job.json")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStop: SIGTSTP stops the program and mpitrace, SIGCONT lets both go on.
 func TestStop(t *testing.T) {
 	dir := t.TempDir()
@@ -254,6 +293,16 @@ func TestPlainPreload(t *testing.T) {
 // children are the processes that a process started.
 func children(t *testing.T, pid int) []int {
 	t.Helper()
+	out := childrenOf(t, pid)
+	if len(out) == 0 {
+		t.Fatalf("process %d has no children", pid)
+	}
+	return out
+}
+
+// childrenOf is the same where there may be none.
+func childrenOf(t *testing.T, pid int) []int {
+	t.Helper()
 	var out []int
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
@@ -270,9 +319,6 @@ func children(t *testing.T, pid int) []int {
 				out = append(out, child)
 			}
 		}
-	}
-	if len(out) == 0 {
-		t.Fatalf("process %d has no children", pid)
 	}
 	slices.Sort(out)
 	return out

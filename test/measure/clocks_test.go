@@ -132,7 +132,7 @@ func (m mpi) onHosts(t *testing.T, end string) (ran, *hosts.Hosts) {
 		}
 	}
 	for i, pid := range h.PIDs {
-		s, err := harvest.Collect(harvest.Options{Bases: []string{fmt.Sprintf("/proc/%d/root%s", pid, segments)}, Output: func(string) string { return r.out() }, Wait: limit, Writer: "test"})
+		s, err := harvest.Collect(t.Context(), harvest.Options{Bases: []string{fmt.Sprintf("/proc/%d/root%s", pid, segments)}, Output: func(string) string { return r.out() }, Wait: limit, Writer: "test"})
 		if err != nil || s.Damaged != 0 || end == "kill" && s.Processes != 2 || end == "finalize" && s.Processes != 0 {
 			t.Fatalf("collecting on host %d: %+v, %v", i, s, err)
 		}

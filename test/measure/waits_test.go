@@ -253,7 +253,7 @@ func TestKilledTail(t *testing.T) {
 // collect brings in what killed processes left.
 func (r ran) collect(t *testing.T) {
 	t.Helper()
-	s, err := harvest.Collect(harvest.Options{Bases: []string{r.segments}, Output: func(string) string { return r.out() }, Wait: 10 * time.Second, Writer: "test"})
+	s, err := harvest.Collect(t.Context(), harvest.Options{Bases: []string{r.segments}, Output: func(string) string { return r.out() }, Wait: 10 * time.Second, Writer: "test"})
 	if err != nil || s.Processes == 0 || s.Alive != 0 || s.Damaged != 0 {
 		t.Fatalf("collecting what is left: %+v, %v", s, err)
 	}

@@ -1,6 +1,7 @@
 package harvest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,12 +35,13 @@ type Summary struct {
 }
 
 // Collect writes the segments of dead processes into node files and removes
-// them. The error names what could not be done; the rest is done.
-func Collect(o Options) (Summary, error) {
+// them. It waits no longer than until ctx ends. The error names what could not be
+// done; the rest is done.
+func Collect(ctx context.Context, o Options) (Summary, error) {
 	if o.Bases == nil {
 		o.Bases = segment.BaseDirs()
 	}
-	await(o)
+	await(ctx, o)
 	var s Summary
 	jobs, err := scan(o.Bases, o.Job)
 	problems := []error{err}
@@ -60,9 +62,15 @@ func Collect(o Options) (Summary, error) {
 }
 
 // await waits until no process lives that has a segment, at most o.Wait.
-func await(o Options) {
-	for end := time.Now().Add(o.Wait); living(o.Bases, o.Job) > 0 && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond)
+func await(ctx context.Context, o Options) {
+	ctx, cancel := context.WithTimeout(ctx, o.Wait)
+	defer cancel()
+	for living(o.Bases, o.Job) > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
 

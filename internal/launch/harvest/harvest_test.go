@@ -94,7 +94,7 @@ func left(t *testing.T, base string) int {
 
 func gather(t *testing.T, o Options) Summary {
 	t.Helper()
-	s, err := Collect(o)
+	s, err := Collect(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestCollectDamaged(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(base, "j1", "1-1.seg"), []byte("MPITRSEG"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Collect(Options{Bases: []string{base}, Output: func(string) string { return out }})
+	s, err := Collect(t.Context(), Options{Bases: []string{base}, Output: func(string) string { return out }})
 	if err == nil || !strings.Contains(err.Error(), "1-1.seg") || s.Damaged != 1 || s.Processes != 1 {
 		t.Errorf("%+v, %v: want one collected and one named", s, err)
 	}
@@ -195,7 +195,7 @@ func TestCollectDamaged(t *testing.T) {
 func TestCollectUnwritable(t *testing.T) {
 	base := newBase(t)
 	put(t, base, "j1", gone(t, 1))
-	s, err := Collect(Options{Bases: []string{base}, Output: func(string) string { return "/proc/none" }})
+	s, err := Collect(t.Context(), Options{Bases: []string{base}, Output: func(string) string { return "/proc/none" }})
 	if err == nil || s.Unwritten != 1 || s.Processes != 0 {
 		t.Errorf("%+v, %v: want an error, and one that is left", s, err)
 	}
@@ -212,7 +212,7 @@ func TestCollectAtOnce(t *testing.T) {
 	done := make(chan error)
 	for range 8 {
 		go func() {
-			_, err := Collect(Options{Bases: []string{base}, Output: func(string) string { return out }})
+			_, err := Collect(t.Context(), Options{Bases: []string{base}, Output: func(string) string { return out }})
 			done <- err
 		}()
 	}
