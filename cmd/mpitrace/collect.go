@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mpitrace/mpitrace/internal/knobs"
 	"github.com/mpitrace/mpitrace/internal/launch/harvest"
 	"github.com/spf13/cobra"
 )
@@ -17,11 +18,12 @@ import (
 type collectOptions struct {
 	job, output, base string
 	all, idle, quiet  bool
+	keep              knobs.Value
 	wait              time.Duration
 }
 
 func newCollectCommand() *cobra.Command {
-	o := &collectOptions{}
+	o := &collectOptions{keep: knobs.Value{Knob: knobOf("keep_segments")}}
 	c := &cobra.Command{
 		Use:   "collect [--job ID] [-o DIR]",
 		Short: "Save what killed processes left in the shared memory of this machine",
@@ -42,6 +44,7 @@ directory; when all jobs are collected, -o is where their mpitrace-JOB go.`,
 	c.Flags().StringVar(&o.base, "segment-dir", "", "where the segments live (default as for run)")
 	c.Flags().BoolVar(&o.all, "all", false, "also a snapshot of living processes, which keep their segments")
 	c.Flags().BoolVar(&o.idle, "idle", false, "only jobs that have no living process on this machine")
+	c.Flags().VarPF(&o.keep, o.keep.Knob.Flag, "", "leave the segments in shared memory (default as for run)").NoOptDefVal = "1"
 	c.Flags().DurationVar(&o.wait, "wait", 0, "how long to wait for living processes to end")
 	c.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "no summary line")
 	for _, name := range []string{"job", "output"} {
@@ -54,9 +57,18 @@ func (o *collectOptions) run(c *cobra.Command) error {
 	if err := checkJob(o.job); err != nil {
 		return err
 	}
+	if !c.Flags().Changed(o.keep.Knob.Flag) {
+		text, err := fromEnvironment(o.keep.Knob)
+		if err != nil {
+			return err
+		}
+		if text != "" {
+			_ = o.keep.Set(text)
+		}
+	}
 	s, err := harvest.Collect(c.Context(), harvest.Options{
 		Bases: baseDirs(o.base), Job: o.job, Output: o.directory, All: o.all, Idle: o.idle, Wait: o.wait,
-		Keep: os.Getenv("MPITRACE_KEEP_SEGMENTS") == "1", Writer: "mpitrace collect " + programVersion(),
+		Keep: o.keep.String() == "1", Writer: "mpitrace collect " + programVersion(),
 	})
 	if !o.quiet {
 		fmt.Fprintln(c.ErrOrStderr(), "mpitrace: "+collected(s))

@@ -106,17 +106,28 @@ func (o *runOptions) settings() (map[string]string, error) {
 			out[k.Name] = v.String()
 			continue
 		}
-		text := os.Getenv(k.Env)
-		if text == "" {
-			continue
-		}
-		checked, err := k.Check(text)
+		text, err := fromEnvironment(k)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.Env, err)
+			return nil, err
 		}
-		out[k.Name] = checked
+		if text != "" {
+			out[k.Name] = text
+		}
 	}
 	return out, checkSizes(out)
+}
+
+// fromEnvironment is a setting as its variable gives it, empty if that is not set.
+func fromEnvironment(k knobs.Knob) (string, error) {
+	text := os.Getenv(k.Env)
+	if text == "" {
+		return "", nil
+	}
+	checked, err := k.Check(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", k.Env, err)
+	}
+	return checked, nil
 }
 
 // policy is what a job that acts is told, nil if it does not. It chooses the
@@ -162,13 +173,16 @@ func checkSizes(settings map[string]string) error {
 }
 
 // defaultOf is the default of a setting.
-func defaultOf(name string) string {
+func defaultOf(name string) string { return knobOf(name).Default }
+
+// knobOf is a setting by name.
+func knobOf(name string) knobs.Knob {
 	for _, k := range knobs.All {
 		if k.Name == name {
-			return k.Default
+			return k
 		}
 	}
-	return ""
+	return knobs.Knob{}
 }
 
 func orDefault(text, otherwise string) string {

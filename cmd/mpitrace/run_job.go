@@ -243,11 +243,14 @@ func (j *job) bases() []string {
 	return segment.BaseDirs()
 }
 
+// keeps tells whether the segments stay in shared memory.
+func (j *job) keeps() bool { return j.settings["keep_segments"] == "1" }
+
 // collect waits for processes of the job that outlive the launcher, at most
 // as long as allowed, and collects the dead.
 func (j *job) collect(ctx context.Context) harvest.Summary {
 	s, err := harvest.Collect(ctx, harvest.Options{
-		Bases: j.bases(), Job: j.id, Keep: j.settings["keep_segments"] == "1", Wait: j.wait,
+		Bases: j.bases(), Job: j.id, Keep: j.keeps(), Wait: j.wait,
 		Output: func(string) string { return j.dir }, Writer: "mpitrace run " + programVersion(),
 	})
 	switch {
@@ -272,6 +275,9 @@ func (j *job) sweep(ctx context.Context) error {
 	collect := []string{j.self, "collect", "--quiet", "--job", j.id, "-o", j.dir, "--wait", j.wait.String()}
 	if dir := j.settings["segment_dir"]; dir != "" {
 		collect = append(collect, "--segment-dir", dir)
+	}
+	if j.keeps() {
+		collect = append(collect, "--keep-segments")
 	}
 	args := j.plan.Sweep(collect...)
 	if args == nil {

@@ -101,6 +101,26 @@ func TestHostsCollected(t *testing.T) {
 	}
 }
 
+// TestHostsKept: --keep-segments holds on all hosts, and for collect by any word
+// for yes.
+func TestHostsKept(t *testing.T) {
+	m := mpis[0]
+	program := m.program(t)
+	h, dir := hosts.New(t, 2), t.TempDir()
+	command := slices.Concat([]string{mpitrace, "run", "--keep-segments", "-o", "out", "--"}, h.Across(m.MPI, program, "kill", "1"))
+	wantLine(t, run(t, dir, networkless(), h.OnIn(0, dir, command...)...), "result in out (4 ranks, 2 nodes)")
+	wantRanks(t, filepath.Join(dir, "out"), 4)
+	env := append(environment(), "MPITRACE_KEEP_SEGMENTS=yes")
+	for i, pid := range h.PIDs {
+		got := run(t, dir, env, h.OnIn(i, dir, mpitrace, "collect", "-o", "again")...)
+		wantLine(t, got, "collected 2 processes into")
+		kept, err := filepath.Glob(fmt.Sprintf("/proc/%d/root%s/*/*.seg", pid, segment.BaseDirs()[0]))
+		if err != nil || len(kept) != 2 {
+			t.Errorf("%s: %v, %v: want the segments of 2 ranks kept", h.Names[i], kept, err)
+		}
+	}
+}
+
 // ranksOf finds the processes that run a program with an argument of this
 // test's own.
 func ranksOf(t *testing.T, program, argument string) []int {
