@@ -94,6 +94,17 @@ func TestNewJobID(t *testing.T) {
 	if !strings.HasPrefix(id, "20260102-030405-") || len(id) > 63 {
 		t.Errorf("job id %q", id)
 	}
+	for host, want := range map[string]string{
+		"n17.cluster.org":                          "n17",
+		"node,3 of 4":                              "node_3_of_4",
+		"21-characters-are-all":                    "21-characters-are-all",
+		"a-long-training-run-worker-0":             "a-long-train-98c9afd6",
+		"a-long-training-run-worker-1.example.org": "a-long-train-99c9b169",
+	} {
+		if got := hostWord(host); got != want || len(got) > hostMost {
+			t.Errorf("host %s: %q, want %q", host, got, want)
+		}
+	}
 }
 
 // build compiles a C program, with the test's own stub of an MPI library.

@@ -3,9 +3,11 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -58,9 +60,25 @@ func NewJobID(now time.Time) string {
 	if err != nil {
 		host = "localhost"
 	}
+	return fmt.Sprintf("%s-%s-%d", now.Format("20060102-150405"), hostWord(host), os.Getpid())
+}
+
+// hostMost leaves room in the 63 bytes of a job id for what mpitrace bench appends.
+const hostMost = 21
+
+// notInJob is what no job id may hold: the library would put "_" there.
+var notInJob = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// hostWord is a host in a job id: its name without the domain. What is too long
+// ends with a hash of all of it, for names of hosts differ at the end.
+func hostWord(host string) string {
 	host, _, _ = strings.Cut(host, ".")
-	if len(host) > 24 {
-		host = host[:24]
+	word := notInJob.ReplaceAllString(host, "_")
+	if len(word) <= hostMost {
+		return word
 	}
-	return fmt.Sprintf("%s-%s-%d", now.Format("20060102-150405"), host, os.Getpid())
+	hash := fnv.New32a()
+	hash.Write([]byte(host))
+	tail := fmt.Sprintf("-%08x", hash.Sum32())
+	return word[:hostMost-len(tail)] + tail
 }
