@@ -287,6 +287,13 @@ func TestLiving(t *testing.T) {
 	if n := living([]string{base}, "j1"); n != 1 {
 		t.Errorf("%d living, want 1", n)
 	}
+	open := newBase(t)
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if n := living([]string{open, base}, "j1"); n != 1 {
+		t.Errorf("%d living beside a base directory that is not trusted, want 1", n)
+	}
 }
 
 // TestCollectEmptyJob: a process killed between the removal of its segment and

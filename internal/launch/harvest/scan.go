@@ -115,12 +115,10 @@ func removeEmptyJob(dir string) bool {
 	return os.Remove(dir) == nil
 }
 
-// living counts the processes of a job that live on this machine, or may.
+// living counts the processes of a job that live on this machine, or may, as far
+// as they can be seen.
 func living(bases []string, job string) int {
-	jobs, err := scan(bases, job)
-	if err != nil {
-		return 0
-	}
+	jobs, _ := scan(bases, job) // who collects says what could not be looked at
 	n := 0
 	for _, j := range jobs {
 		n += len(j.segments) - len(j.in(dead))
