@@ -210,7 +210,7 @@ func (o *runOptions) run(args []string) error {
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(args[0])
+	path, err := launch.LookPath(args[0])
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(o.stderr, "mpitrace: %s: command not found\n", args[0])
 		return exitStatus(127)

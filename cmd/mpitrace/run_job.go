@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -115,7 +114,7 @@ func (j *job) prepare(r launch.Request) (*launch.Plan, error) {
 	}
 	words := slices.Concat(r.Args, plan.Programs)
 	if !j.shimGiven {
-		launcher, _ := exec.LookPath(r.Args[0])
+		launcher, _ := launch.LookPath(r.Args[0])
 		r.Preload = launch.ChooseShim(r.Preload, r.Kind, launcher, words, r.Env)
 	}
 	switch setting, err := launch.AllowSanitizer(words, r.Env); {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -27,7 +26,7 @@ const (
 // MPI calls will be seen, with a clause that says why not: "./app is
 // statically linked". The libraries it needs are followed.
 func Inspect(program string) (Visibility, string) {
-	path, err := exec.LookPath(program)
+	path, err := LookPath(program)
 	if err != nil {
 		return Unknown, ""
 	}
@@ -99,7 +98,7 @@ func needsMPI(path string, root *elf.File) bool {
 // eachProgram visits the dynamic programs among the words of a command.
 func eachProgram(words []string, visit func(path string, f *elf.File)) {
 	for _, word := range words {
-		path, err := exec.LookPath(word)
+		path, err := LookPath(word)
 		if err != nil || strings.HasPrefix(word, "-") {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ const (
 // is sent are handed on. The error says why the command could not be started;
 // the status is then 126 or 127.
 func Run(args, env []string, signals Signals) (Ended, error) {
-	path, err := exec.LookPath(args[0])
+	path, err := LookPath(args[0])
 	if err != nil {
 		return Ended{Code: statusNotFound}, fmt.Errorf("%s: %w", args[0], unwrapped(err))
 	}
@@ -62,6 +63,16 @@ func Run(args, env []string, signals Signals) (Ended, error) {
 			return ended(cmd, err)
 		}
 	}
+}
+
+// LookPath finds a program as a shell does, also in a directory of PATH that is
+// relative, such as ".".
+func LookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if errors.Is(err, exec.ErrDot) {
+		return filepath.Abs(path)
+	}
+	return path, err
 }
 
 // Signals are those that mpitrace is sent and hands to the command.

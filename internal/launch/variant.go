@@ -3,7 +3,6 @@ package launch
 import (
 	"debug/elf"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -114,7 +113,7 @@ func loadable(kind Kind, launcher string, words, env []string) functions {
 	out := ofDirectories(filepath.SplitList(path), kind)
 	out.add(ofDirectories(librariesBeside(launcher), kind))
 	if kind != OpenMPI && kind != Hydra {
-		if mpirun, err := exec.LookPath("mpirun"); err == nil {
+		if mpirun, err := LookPath("mpirun"); err == nil {
 			out.add(ofDirectories(librariesBeside(mpirun), kind))
 		}
 	}

@@ -59,6 +59,20 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDotInPath: a command in the working directory runs where "." is in PATH, as
+// from a shell.
+func TestDotInPath(t *testing.T) {
+	dir := t.TempDir()
+	mpis[0].program(t)
+	if err := os.WriteFile(filepath.Join(dir, "here"), []byte("#!/bin/sh\nexit 5\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := append(environment(), "PATH=.:"+os.Getenv("PATH"))
+	if got := run(t, dir, env, mpitrace, "run", "--shim", shim, "--", "here"); got.status != 5 {
+		t.Errorf("status %d, want 5: %s", got.status, got.stderr)
+	}
+}
+
 // TestCommandLine: other mistakes on the command line.
 func TestCommandLine(t *testing.T) {
 	dir := t.TempDir()
