@@ -119,9 +119,14 @@ func sweepHydra(r Request) []string {
 			}
 		}
 	}
-	for _, name := range []string{"HYDRA_HOST_FILE", "PBS_NODEFILE"} {
+	for _, name := range []string{"HYDRA_HOST_FILE", "PBS_NODEFILE", "PE_HOSTFILE", "LSB_DJOB_HOSTFILE"} {
 		if file, ok := lookup(r.Env, name); ok && len(hosts) == 0 {
 			hosts = r.hostFile(file)
+		}
+	}
+	if list, ok := lookup(r.Env, "LSB_MCPU_HOSTS"); ok && len(hosts) == 0 {
+		for pair := range slices.Chunk(strings.Fields(list), 2) { // host and slots
+			hosts = append(hosts, pair[0])
 		}
 	}
 	if hosts = unique(hosts); len(hosts) > 0 {
