@@ -59,7 +59,14 @@ func makeOpenMPI(r Request) (*Plan, error) {
 		for _, o := range options {
 			switch {
 			case o.name == "app" && len(o.values) == 1:
-				return r.appFile(p, o)
+				word, _, joined := strings.Cut(args[o.first], "=")
+				words := []string{word, r.TempFile}
+				if joined {
+					words = []string{word + "=" + r.TempFile}
+				}
+				parts[i] = splice(args, o, words...)
+				p.Args = append([]string{r.Args[0]}, joinContexts(parts)...)
+				return r.appFile(p, o.value())
 			case len(o.values) == 2 && o.values[0] == envList:
 				parts[i] = splice(args, o, "--"+o.name, envList, r.extendEnvList(o.values[1]))
 				args, byList = parts[i], true
@@ -121,8 +128,8 @@ func (r Request) extendEnvList(list string) string {
 
 // appFile rewrites an application file, whose lines are the contexts; Open
 // MPI then ignores the rest of its command line.
-func (r Request) appFile(p *Plan, o option) (*Plan, error) {
-	text, err := r.ReadFile(o.value())
+func (r Request) appFile(p *Plan, name string) (*Plan, error) {
+	text, err := r.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("mpirun --app: %w", err)
 	}
@@ -139,12 +146,6 @@ func (r Request) appFile(p *Plan, o option) (*Plan, error) {
 		lines[i] = strings.Join(append(r.exports(options, fields), fields[rest:]...), " ")
 	}
 	p.Files = map[string][]byte{r.TempFile: []byte(strings.Join(lines, "\n"))}
-	p.Args = slices.Clone(r.Args)
-	for i := range p.Args {
-		if p.Args[i] == o.value() {
-			p.Args[i] = r.TempFile
-		}
-	}
 	p.sweep = sweepOpenMPI(r)
 	return p, nil
 }
