@@ -93,6 +93,7 @@ type job struct {
 	key      jobKey
 	origin   origin
 	named    bool // its labels have been shown: they stay
+	user     string
 	about    about
 	start    time.Time
 	total    exporter.Counters

@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +67,47 @@ func TestEnviron(t *testing.T) {
 			t.Errorf("%s names a process", bad)
 		}
 	}
+}
+
+// TestUserLater: a user whom the directory service does not know is asked for again,
+// later; a job keeps the name that it was shown with.
+func TestUserLater(t *testing.T) {
+	const uid = 4_200_000_017
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	getent := func(script string) {
+		must(t, os.WriteFile(filepath.Join(dir, "getent"), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	var u users
+	getent("exit 2")
+	if name := u.name(uid); name != "4200000017" {
+		t.Errorf("unknown: %s", name)
+	}
+	getent("echo carol:x:4200000017:1::/:/bin/sh")
+	if name := u.name(uid); name != "4200000017" {
+		t.Errorf("asked again at once: %s", name)
+	}
+	u.failed[uid] = u.failed[uid].Add(-lookUpAgain)
+	if name := u.name(uid); name != "carol" {
+		t.Errorf("asked again later: %s", name)
+	}
+
+	base := newBase(t)
+	a := start(t, base, nil)
+	call := func(name string) {
+		a.users.mu.Lock()
+		defer a.users.mu.Unlock()
+		a.users.known[uint32(os.Getuid())] = name
+	}
+	call("1000")
+	lay(t, base, synth.Job{ID: "first", Ranks: 1})
+	a.ended(t, 1)
+	call("carol")
+	lay(t, base, synth.Job{ID: "second", Ranks: 1})
+	a.ended(t, 2)
+	page := a.page(t)
+	want(t, page, 10_000, "mpitrace_job_calls_total", `"allreduce"`, `"first"`, `"1000"`)
+	want(t, page, 10_000, "mpitrace_job_calls_total", `"allreduce"`, `"second"`, `"carol"`)
 }
 
 // FuzzOrigin: whatever an environment holds, labels are short and plain.

@@ -54,20 +54,24 @@ func (k *keeper) page(v viewer, names *users, node string, worst int) (page *exp
 }
 
 // names finds the names of the users on the page, without a lock: the directory
-// service may be slow. Users whose names look the same as labels go by number.
+// service may be slow. Users whose names look the same as labels go by number, but for
+// one that a job has been shown with already.
 func (k *keeper) names(v viewer, names *users) map[uint32]string {
 	k.mu.Lock()
-	uids := map[uint32]bool{}
-	for key := range k.jobs {
+	uids, taken := map[uint32]bool{}, map[string]uint32{}
+	for key, j := range k.jobs {
+		if j.named {
+			taken[j.user] = key.uid
+		}
 		if v.sees(key.uid) {
 			uids[key.uid] = true
 		}
 	}
 	k.mu.Unlock()
-	out, taken := map[uint32]string{}, map[string]uint32{}
+	out := map[uint32]string{}
 	for uid := range uids {
 		name := names.name(uid)
-		if other, twice := taken[name]; twice {
+		if other, twice := taken[name]; twice && other != uid {
 			delete(out, other)
 			continue
 		}
@@ -83,9 +87,11 @@ func (j *job) good() bool {
 
 // show is the job as the page has it. From now on its labels stay.
 func (j *job) show(user, node string) exporter.Job {
-	j.named = true
+	if !j.named {
+		j.named, j.user = true, user
+	}
 	out := exporter.Job{
-		ID: cmp.Or(j.origin.id, j.key.run), Step: j.origin.step, User: user, Node: node, Run: j.key.run,
+		ID: cmp.Or(j.origin.id, j.key.run), Step: j.origin.step, User: j.user, Node: node, Run: j.key.run,
 		Scheduler: j.origin.scheduler, Launcher: j.about.launcher, MPI: j.about.mpi, Program: j.about.program,
 		Start: j.start, Ended: !j.ended.IsZero(), Total: j.total, Arrivals: j.arrivals,
 	}
