@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/mpitrace/mpitrace/internal/version"
@@ -40,7 +41,16 @@ func execute(args []string, stdout, stderr io.Writer) int {
 		return int(status)
 	}
 	say(stderr, strings.Split(err.Error(), "\n")...)
+	if failedWrite(err) {
+		return statusFailed
+	}
 	return statusUsage
+}
+
+// failedWrite tells that output could not be written: then a command has begun.
+func failedWrite(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && failed.Op == "write"
 }
 
 // failed says why a command that has done some of its work did not do all of it.

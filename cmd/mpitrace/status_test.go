@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +43,23 @@ func TestUnreadable(t *testing.T) {
 		status, stdout, stderr := runs(args...)
 		if status != statusUsage || stdout != "" || !strings.HasPrefix(stderr, "mpitrace: ") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%q: status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+// TestOutputFull: a command whose output cannot be written has status 1.
+func TestOutputFull(t *testing.T) {
+	before, after := results(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range [][]string{{"policy", "show"}, {"report", before}, {"report", "--json", before}, {"diff", before, after}} {
+		var stderr bytes.Buffer
+		status := execute(args, full, &stderr)
+		if text := stderr.String(); status != statusFailed || !strings.HasPrefix(text, "mpitrace: ") || strings.Count(text, "\n") != 1 {
+			t.Errorf("%q: status %d, %q", args, status, text)
 		}
 	}
 }
