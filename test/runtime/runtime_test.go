@@ -454,3 +454,14 @@ func TestLimits(t *testing.T) {
 		t.Errorf("acted %v: the test does not try both", acted)
 	}
 }
+
+// TestArenas: the address space that ranks share over shared memory costs nothing where
+// a process is dumped.
+func TestArenas(t *testing.T) {
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		got := job{m: m, options: []string{"--act=device=shm"}, program: []string{made(t, m, "arenas")}}.run(t)
+		if got.status != 0 || !slices.Equal(got.out, []string{"0: arenas yes, 0 dumped, from 1", "1: arenas yes, 0 dumped, from 0"}) {
+			t.Errorf("status %d, output %q\n%s", got.status, got.out, got.err)
+		}
+	})
+}

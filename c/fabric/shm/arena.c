@@ -97,6 +97,13 @@ enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
     return n == 36 && identity->pid_start != 0 ? MT_OK : MT_ENODEVICE;
 }
 
+/* No child has it, and no core dump, which would write all of its address space. */
+static void mt_arena_advise(void *memory, uint64_t bytes)
+{
+    madvise(memory, bytes, MADV_DONTFORK);
+    madvise(memory, bytes, MADV_DONTDUMP);
+}
+
 enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
 {
     struct mt_shm_identity identity;
@@ -129,7 +136,7 @@ enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
         mt_shm_arena_destroy(arena);
         return MT_ENOMEM;
     }
-    madvise(memory, arena->bytes, MADV_DONTFORK);
+    mt_arena_advise(memory, arena->bytes);
     arena->root = memory;
     if (mt_shm_arena_take(arena, sizeof(struct mt_shm_root)) == NULL) {
         mt_shm_arena_destroy(arena);
@@ -254,7 +261,7 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
     if (memory == MAP_FAILED) {
         return MT_ENOMEM;
     }
-    madvise(memory, peer->identity.arena_bytes, MADV_DONTFORK);
+    mt_arena_advise(memory, peer->identity.arena_bytes);
     peer->root = memory;
     if (mprotect(memory, offsetof(struct mt_shm_root, sleeping), PROT_READ) !=
             0 ||
