@@ -455,13 +455,18 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestArenas: the address space that ranks share over shared memory costs nothing where
-// a process is dumped.
+// TestArenas: the address space that ranks share over shared memory is memory only where
+// it is used: also of a process that is dumped, or that locks all it has.
 func TestArenas(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
-		got := job{m: m, options: []string{"--act=device=shm"}, program: []string{made(t, m, "arenas")}}.run(t)
-		if got.status != 0 || !slices.Equal(got.out, []string{"0: arenas yes, 0 dumped, from 1", "1: arenas yes, 0 dumped, from 0"}) {
-			t.Errorf("status %d, output %q\n%s", got.status, got.out, got.err)
+		for _, when := range []string{"current", "future"} {
+			got := job{m: m, options: []string{"--act=device=shm"}, program: []string{made(t, m, "arenas"), when}}.run(t)
+			if strings.Contains(got.out[0], "locked 0") {
+				mpijob.Need(t, mpijob.Missing("the right to lock all memory", "run this test as root"))
+			}
+			if want := "arenas yes, 0 dumped, locked 1, memory little, 3 of 3 right"; got.status != 0 || !slices.Equal(got.out, []string{"0: " + want, "1: " + want}) {
+				t.Errorf("%s: status %d, output %q\n%s", when, got.status, got.out, got.err)
+			}
 		}
 	})
 }

@@ -24,7 +24,12 @@
  * needs as much, so that under a limit on it a process takes a part of that. */
 #define MT_ARENA_MOST (UINT64_C(1) << 30)
 #define MT_ARENA_LEAST (UINT64_C(16) << 20)
-enum { MT_ARENA_PAGE = MT_SHM_PAGE, MT_ARENA_PARTS = 64 };
+enum {
+    MT_ARENA_PAGE = MT_SHM_PAGE,
+    MT_ARENA_PARTS = 64,
+    MT_ARENA_STEP = 2 << 20, /* opened at once: few messages have to open */
+    MT_ARENA_READ_ONLY = offsetof(struct mt_shm_root, sleeping), /* for peers */
+};
 
 static const char mt_arena_name[] = "mpitrace-fabric";
 
@@ -97,11 +102,29 @@ enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
     return n == 36 && identity->pid_start != 0 ? MT_OK : MT_ENODEVICE;
 }
 
-/* No child has it, and no core dump, which would write all of its address space. */
-static void mt_arena_advise(void *memory, uint64_t bytes)
+/* Address space for an arena, none of it open. No child has it, and no core dump. */
+static struct mt_shm_root *mt_arena_map(int fd, uint64_t bytes)
 {
+    void *memory =
+        mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (memory == MAP_FAILED) {
+        return NULL;
+    }
     madvise(memory, bytes, MADV_DONTFORK);
     madvise(memory, bytes, MADV_DONTDUMP);
+    return memory;
+}
+
+/* Opens it for reading and writing up to an end, and on to that of the step. How far
+ * it is open then; 0: the kernel refuses. */
+static uint64_t mt_arena_open(struct mt_shm_root *root, uint64_t from,
+                              uint64_t end, uint64_t bytes)
+{
+    end = (end + MT_ARENA_STEP - 1) / MT_ARENA_STEP * MT_ARENA_STEP;
+    end = end < bytes ? end : bytes;
+    return mprotect((char *)root + from, end - from, PROT_READ | PROT_WRITE) == 0
+               ? end
+               : 0;
 }
 
 enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
@@ -130,15 +153,9 @@ enum mt_status mt_shm_arena_create(struct mt_shm_arena *arena)
         mt_shm_arena_destroy(arena);
         return MT_ENOMEM;
     }
-    void *memory = mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE, arena->fd, 0);
-    if (memory == MAP_FAILED) {
-        mt_shm_arena_destroy(arena);
-        return MT_ENOMEM;
-    }
-    mt_arena_advise(memory, arena->bytes);
-    arena->root = memory;
-    if (mt_shm_arena_take(arena, sizeof(struct mt_shm_root)) == NULL) {
+    arena->root = mt_arena_map(arena->fd, arena->bytes);
+    if (arena->root == NULL ||
+        mt_shm_arena_take(arena, sizeof(struct mt_shm_root)) == NULL) {
         mt_shm_arena_destroy(arena);
         return MT_ENOMEM;
     }
@@ -182,8 +199,16 @@ void *mt_shm_arena_take(struct mt_shm_arena *arena, uint64_t bytes)
     uint64_t all = mt_arena_pages(arena);
     uint64_t first =
         pages > 0 && pages < all ? mt_arena_find(arena, pages) : all;
-    if (first == all || !mt_file_room(arena->fd, first * MT_ARENA_PAGE,
-                                      pages * MT_ARENA_PAGE)) {
+    uint64_t end = (first + pages) * MT_ARENA_PAGE, reached = arena->reached;
+    if (first < all && end > reached) {
+        reached = mt_arena_open(arena->root, 0, end, arena->bytes);
+    }
+    if (first == all || reached == 0) {
+        return NULL;
+    }
+    arena->reached = reached;
+    if (!mt_file_room(arena->fd, first * MT_ARENA_PAGE,
+                      pages * MT_ARENA_PAGE)) {
         return NULL;
     }
     arena->pages[first] = (uint32_t)pages;
@@ -254,21 +279,19 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
         close(fd);
         return MT_EPEER;
     }
-    void *memory = mmap(NULL, peer->identity.arena_bytes,
-                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-                        0);
+    peer->root = mt_arena_map(fd, peer->identity.arena_bytes);
     close(fd);
-    if (memory == MAP_FAILED) {
+    if (peer->root == NULL) {
         return MT_ENOMEM;
     }
-    mt_arena_advise(memory, peer->identity.arena_bytes);
-    peer->root = memory;
-    if (mprotect(memory, offsetof(struct mt_shm_root, sleeping), PROT_READ) !=
-            0 ||
-        peer->root->magic != MT_SHM_MAGIC ||
+    peer->reached = mt_arena_open(peer->root, MT_ARENA_READ_ONLY,
+                                  sizeof(*peer->root),
+                                  peer->identity.arena_bytes);
+    if (mprotect(peer->root, MT_ARENA_READ_ONLY, PROT_READ) != 0 ||
+        peer->reached == 0 || peer->root->magic != MT_SHM_MAGIC ||
         memcmp(&peer->root->identity, &peer->identity,
                sizeof(peer->identity)) != 0) {
-        munmap(memory, peer->identity.arena_bytes);
+        munmap(peer->root, peer->identity.arena_bytes);
         peer->root = NULL;
         return MT_EPEER;
     }
@@ -364,7 +387,26 @@ bool mt_shm_peer_left(struct mt_shm_peer *peer)
     return peer->dead;
 }
 
-enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
+void *mt_shm_reach(struct mt_shm_peer *peer, uint64_t offset, uint64_t bytes)
+{
+    uint64_t all = peer->identity.arena_bytes;
+    if (offset < sizeof(*peer->root) || offset > all || bytes > all - offset) {
+        return NULL;
+    }
+    uint64_t end =
+        mt_arena_open(peer->root, MT_ARENA_READ_ONLY, offset + bytes, all);
+    if (end == 0) {
+        return NULL;
+    }
+    uint64_t reached = __atomic_load_n(&peer->reached, __ATOMIC_RELAXED);
+    while (reached < end &&
+           !__atomic_compare_exchange_n(&peer->reached, &reached, end, false,
+                                        __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    }
+    return (char *)peer->root + offset;
+}
+
+enum mt_status mt_shm_peer_copy(struct mt_shm_peer *peer, bool write,
                                 const struct mt_fabric_piece *pieces,
                                 uint32_t count, uint64_t skip, uint64_t remote,
                                 uint64_t bytes)

@@ -4,8 +4,10 @@
  *
  * Its size depends on the limits of its owner, and never changes (the file is
  * sealed). The pages with its owner's table of regions are read-only to peers,
- * so that a stray store of theirs cannot open memory to others. And every page that is handed out
- * was really allocated before: no access to it can fail, whatever a peer does. */
+ * so that a stray store of theirs cannot open memory to others. Every page that is
+ * handed out was really allocated before: no access to it can fail, whatever a peer
+ * does. And what lies far beyond all that was handed out, or looked at by a peer, can be
+ * neither read nor written, so that mlockall makes no memory of it. */
 #ifndef MPITRACE_FABRIC_SHM_ARENA_H
 #define MPITRACE_FABRIC_SHM_ARENA_H
 
@@ -85,6 +87,7 @@ _Static_assert(offsetof(struct mt_shm_root, sleeping) % MT_SHM_PAGES == 0 &&
 struct mt_shm_arena {
     struct mt_shm_root *root;
     uint64_t bytes;
+    uint64_t reached; /* what of it can be read and written: all handed out so far */
     int fd;
     /* first fit, in units of 4 KiB: 0 free, else the length of what begins here,
      * and UINT32_MAX inside it */
@@ -119,6 +122,8 @@ struct mt_shm_peer {
     bool reads; /* process_vm_readv and writev work */
     bool light; /* both sides have barriers: mt_shm_touch needs none */
     uint32_t users;
+    /* what of it can be read and written: all looked at so far; grows */
+    uint64_t reached;
 };
 
 /* What a process shares, as its file tells; 0: nothing, or more than any does. */
@@ -133,21 +138,25 @@ bool mt_shm_peer_died(struct mt_shm_peer *peer);
 /* ... or has it another program, without its arena: dearer. */
 bool mt_shm_peer_left(struct mt_shm_peer *peer);
 
+/* As mt_shm_at, of a place beyond what was reached so far: by a system call. */
+void *mt_shm_reach(struct mt_shm_peer *peer, uint64_t offset, uint64_t bytes);
+
 /* A place in the arena of a peer, behind its root; NULL: beyond its end. */
-MT_INLINE void *mt_shm_at(const struct mt_shm_peer *peer, uint64_t offset,
+MT_INLINE void *mt_shm_at(struct mt_shm_peer *peer, uint64_t offset,
                           uint64_t bytes)
 {
-    if (offset < sizeof(struct mt_shm_root) ||
-        offset > peer->identity.arena_bytes ||
-        bytes > peer->identity.arena_bytes - offset) {
-        return NULL;
+    /* pairs with mt_shm_reach */
+    uint64_t reached = __atomic_load_n(&peer->reached, __ATOMIC_ACQUIRE);
+    if (offset < sizeof(struct mt_shm_root) || offset > reached ||
+        bytes > reached - offset) {
+        return mt_shm_reach(peer, offset, bytes);
     }
     return (char *)peer->root + offset;
 }
 
 /* An address of the peer as this process has it mapped; NULL: it is not in the
  * peer's arena. */
-MT_INLINE void *mt_shm_mapped(const struct mt_shm_peer *peer, uint64_t address,
+MT_INLINE void *mt_shm_mapped(struct mt_shm_peer *peer, uint64_t address,
                               uint64_t bytes)
 {
     /* an address below the arena becomes one beyond its end */
@@ -157,7 +166,7 @@ MT_INLINE void *mt_shm_mapped(const struct mt_shm_peer *peer, uint64_t address,
 /* Copies to or from any memory of the peer: by plain stores and loads where it
  * is in the peer's arena, else with one system call. MT_EACCESS: it is not
  * there. */
-enum mt_status mt_shm_peer_copy(const struct mt_shm_peer *peer, bool write,
+enum mt_status mt_shm_peer_copy(struct mt_shm_peer *peer, bool write,
                                 const struct mt_fabric_piece *local,
                                 uint32_t local_count, uint64_t local_skip,
                                 uint64_t remote, uint64_t bytes);
