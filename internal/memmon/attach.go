@@ -78,21 +78,26 @@ func (p *program) attachCall(call string) error {
 	return nil
 }
 
+// ringPrograms see a request of io_uring where it is submitted, where a worker
+// gets it, and where it is complete.
+var ringPrograms = []string{kernelProgRingSubmits, kernelProgRingQueues, kernelProgRingCompletes}
+
 // attachRing attaches to the requests of io_uring, or, where they cannot be
 // seen, to the system call that submits them.
 func (p *program) attachRing() error {
-	ring := p.code.Programs[kernelProgRingSubmits]
-	if ring == nil {
+	if !p.ring {
 		if err := p.attachCall("io_uring_enter"); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil // a kernel without io_uring
 	}
-	l, err := link.AttachTracing(link.TracingOptions{Program: ring, AttachType: ebpf.AttachTraceRawTp})
-	if err != nil {
-		return fmt.Errorf("memory monitor: tracepoint of io_uring: %w", explain(err))
+	for _, name := range ringPrograms {
+		l, err := link.AttachTracing(link.TracingOptions{Program: p.code.Programs[name], AttachType: ebpf.AttachTraceRawTp})
+		if err != nil {
+			return fmt.Errorf("memory monitor: tracepoint of io_uring: %w", explain(err))
+		}
+		p.attached = append(p.attached, l)
 	}
-	p.attached = append(p.attached, l)
 	return nil
 }
 
@@ -112,7 +117,7 @@ func (p *program) detach() {
 }
 
 // holds is how many descriptors wait in a hold, at most.
-func holds() int { return 2*len(calls) + 1 }
+func holds() int { return 2*len(calls) + len(ringPrograms) }
 
 // watchable is how many processes can be watched at once. What waits in sockets
 // counts against the user's limit of open files, but for who has one of two

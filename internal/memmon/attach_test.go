@@ -30,7 +30,7 @@ func TestWatchable(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
 	}
-	few := unix.Rlimit{Cur: min(old.Cur, 1000), Max: old.Max}
+	few := unix.Rlimit{Cur: min(old.Cur, 25*uint64(holds())), Max: old.Max}
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,9 @@ func (p *program) install() error {
 	}
 	p.slot = spec.Maps[kernelMapSlots].InnerMap.Copy()
 	if !p.ring {
-		delete(spec.Programs, kernelProgRingSubmits)
+		for _, name := range ringPrograms {
+			delete(spec.Programs, name)
+		}
 		if err := spec.Variables[kernelVarRingIsNotSeen].Set(true); err != nil {
 			return fmt.Errorf("memory monitor: %w", err)
 		}

@@ -43,7 +43,7 @@ func describe(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	for _, name := range []string{kernelProgCallBegins, kernelProgCallEnds, kernelProgRingSubmits} {
+	for _, name := range append([]string{kernelProgCallBegins, kernelProgCallEnds}, ringPrograms...) {
 		p := spec.Programs[name]
 		fmt.Fprintf(&b, "%s %v %v %s %s\n", name, p.Type, p.AttachType, p.AttachTo, p.License)
 		for i := range p.Instructions {

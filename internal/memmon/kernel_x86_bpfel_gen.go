@@ -23,14 +23,16 @@ type kernelOwner struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	kernelMapOwners        = "owners"
-	kernelMapPending       = "pending"
-	kernelMapSlots         = "slots"
-	kernelMapWatched       = "watched"
-	kernelProgCallBegins   = "call_begins"
-	kernelProgCallEnds     = "call_ends"
-	kernelProgRingSubmits  = "ring_submits"
-	kernelVarRingIsNotSeen = "ring_is_not_seen"
+	kernelMapOwners         = "owners"
+	kernelMapPending        = "pending"
+	kernelMapSlots          = "slots"
+	kernelMapWatched        = "watched"
+	kernelProgCallBegins    = "call_begins"
+	kernelProgCallEnds      = "call_ends"
+	kernelProgRingCompletes = "ring_completes"
+	kernelProgRingQueues    = "ring_queues"
+	kernelProgRingSubmits   = "ring_submits"
+	kernelVarRingIsNotSeen  = "ring_is_not_seen"
 )
 
 // loadKernel returns the embedded CollectionSpec for kernel.
@@ -75,9 +77,11 @@ type kernelSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type kernelProgramSpecs struct {
-	CallBegins  *ebpf.ProgramSpec `ebpf:"call_begins"`
-	CallEnds    *ebpf.ProgramSpec `ebpf:"call_ends"`
-	RingSubmits *ebpf.ProgramSpec `ebpf:"ring_submits"`
+	CallBegins    *ebpf.ProgramSpec `ebpf:"call_begins"`
+	CallEnds      *ebpf.ProgramSpec `ebpf:"call_ends"`
+	RingCompletes *ebpf.ProgramSpec `ebpf:"ring_completes"`
+	RingQueues    *ebpf.ProgramSpec `ebpf:"ring_queues"`
+	RingSubmits   *ebpf.ProgramSpec `ebpf:"ring_submits"`
 }
 
 // kernelMapSpecs contains maps before they are loaded into the kernel.
@@ -143,15 +147,19 @@ type kernelVariables struct {
 //
 // It can be passed to loadKernelObjects or ebpf.CollectionSpec.LoadAndAssign.
 type kernelPrograms struct {
-	CallBegins  *ebpf.Program `ebpf:"call_begins"`
-	CallEnds    *ebpf.Program `ebpf:"call_ends"`
-	RingSubmits *ebpf.Program `ebpf:"ring_submits"`
+	CallBegins    *ebpf.Program `ebpf:"call_begins"`
+	CallEnds      *ebpf.Program `ebpf:"call_ends"`
+	RingCompletes *ebpf.Program `ebpf:"ring_completes"`
+	RingQueues    *ebpf.Program `ebpf:"ring_queues"`
+	RingSubmits   *ebpf.Program `ebpf:"ring_submits"`
 }
 
 func (p *kernelPrograms) Close() error {
 	return _KernelClose(
 		p.CallBegins,
 		p.CallEnds,
+		p.RingCompletes,
+		p.RingQueues,
 		p.RingSubmits,
 	)
 }

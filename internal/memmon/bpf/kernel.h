@@ -24,6 +24,8 @@ static long (*const map_update)(void *map, const void *key, const void *value,
 static long (*const map_delete)(void *map, const void *key) = (void *)3;
 static long (*const read_user)(void *to, uint32_t bytes,
                                const void *from) = (void *)112;
+static long (*const read_kernel)(void *to, uint32_t bytes,
+                                 const void *from) = (void *)113;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static const struct pt_regs *(*const task_registers)(struct task_struct *) =
     (void *)175;

@@ -311,13 +311,15 @@ int call_ends(void *context)
     return 0;
 }
 
-/* A request of io_uring is about to be executed, by this thread, by a worker or
- * by the polling thread of the ring, which all have the address space. */
-SECTION("tp_btf/io_uring_submit_req")
-int ring_submits(uint64_t *context)
+/* A request of io_uring, which another thread than the one that submits it may carry
+ * out, and much later: a worker, or the polling thread of the ring, which all have the
+ * address space. Its opcode is read as of an address that may be none. */
+static __attribute__((always_inline)) void seen_request(const void *request)
 {
-    const struct io_kiocb *request = (const struct io_kiocb *)context[0];
-    switch (request->opcode) {
+    uint8_t opcode = 0; /* no operation */
+    read_kernel(&opcode, sizeof opcode,
+                &((const struct io_kiocb *)request)->opcode);
+    switch (opcode) {
     case RING_FALLOCATE:
     case RING_OPENAT:
     case RING_MADVISE:
@@ -325,12 +327,34 @@ int ring_submits(uint64_t *context)
     case RING_FTRUNCATE:
         break;
     default:
-        return 0;
+        return;
     }
     uint32_t index = 0;
     struct mt_memmon_slot *s = slot_of(current_task()->mm, &index);
     if (s != NULL) {
         change_all(s);
     }
+}
+
+SECTION("tp_btf/io_uring_submit_req")
+int ring_submits(uint64_t *context)
+{
+    seen_request((const void *)context[0]);
+    return 0;
+}
+
+/* Handed to a worker, as all of these are: by now what it was linked to is done. */
+SECTION("tp_btf/io_uring_queue_async_work")
+int ring_queues(uint64_t *context)
+{
+    seen_request((const void *)context[0]);
+    return 0;
+}
+
+/* Carried out: nobody knows of it yet. */
+SECTION("tp_btf/io_uring_complete")
+int ring_completes(uint64_t *context)
+{
+    seen_request((const void *)context[1]);
     return 0;
 }

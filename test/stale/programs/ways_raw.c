@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -119,31 +120,32 @@ static void destroy_process_madvise(struct place *p, char *a)
     }
 }
 
-/* What is shared with the kernel of a ring of one entry. */
+enum { RING_ENTRIES = 16 };
+
+/* What is shared with the kernel of a ring. */
 struct ring {
     unsigned *sq_tail, *sq_flags, *sq_array, *cq_head, *cq_tail;
-    struct io_uring_sqe *entry;
+    struct io_uring_sqe *entries;
     struct io_uring_cqe *completions;
-    unsigned cq_mask;
+    unsigned sq_mask, cq_mask;
     bool polled;
 };
 
-static struct ring *ring_new(struct place *p, bool polled)
+static void ring_open(struct place *p, struct ring *r, bool polled)
 {
-    static struct ring rings[2];
-    struct ring *r = &rings[polled];
     struct io_uring_params q = {.flags = polled ? IORING_SETUP_SQPOLL : 0,
                                 .sq_thread_idle = 2000};
-    p->file = (int)syscall(SYS_io_uring_setup, 1, &q);
+    p->file = (int)syscall(SYS_io_uring_setup, RING_ENTRIES, &q);
     if (p->file < 0) {
         unsupported("io_uring_setup");
     }
     size_t bytes = q.cq_off.cqes + q.cq_entries * sizeof(struct io_uring_cqe);
     char *sq = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->file,
                     IORING_OFF_SQ_RING);
-    r->entry = mmap(NULL, sizeof *r->entry, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    p->file, IORING_OFF_SQES);
-    if (sq == MAP_FAILED || r->entry == MAP_FAILED) {
+    r->entries = mmap(NULL, q.sq_entries * sizeof *r->entries,
+                      PROT_READ | PROT_WRITE, MAP_SHARED, p->file,
+                      IORING_OFF_SQES);
+    if (sq == MAP_FAILED || r->entries == MAP_FAILED) {
         die("mapping a ring");
     }
     r->sq_tail = (unsigned *)(void *)(sq + q.sq_off.tail);
@@ -152,28 +154,46 @@ static struct ring *ring_new(struct place *p, bool polled)
     r->cq_head = (unsigned *)(void *)(sq + q.cq_off.head);
     r->cq_tail = (unsigned *)(void *)(sq + q.cq_off.tail);
     r->completions = (struct io_uring_cqe *)(void *)(sq + q.cq_off.cqes);
+    r->sq_mask = q.sq_entries - 1;
     r->cq_mask = q.cq_entries - 1;
     r->polled = polled;
-    return r;
 }
 
-/* Submits the entry and waits for its completion. */
-static int ring_do(int fd, struct ring *r)
+static struct ring *ring_of(struct place *p, bool polled)
 {
-    r->sq_array[0] = 0;
-    __atomic_store_n(r->sq_tail, *r->sq_tail + 1, __ATOMIC_RELEASE);
+    static struct ring rings[2];
+    if (p->file < 0) {
+        ring_open(p, &rings[polled], polled);
+    }
+    return &rings[polled];
+}
+
+/* Submits the first entries and waits for so many completions. */
+static void ring_enter(int fd, struct ring *r, unsigned entries,
+                       unsigned completions)
+{
+    unsigned tail = *r->sq_tail;
+    for (unsigned i = 0; i < entries; i++) {
+        r->sq_array[(tail + i) & r->sq_mask] = i;
+    }
+    __atomic_store_n(r->sq_tail, tail + entries, __ATOMIC_RELEASE);
     unsigned flags = IORING_ENTER_GETEVENTS;
     if (r->polled &&
         (__atomic_load_n(r->sq_flags, __ATOMIC_SEQ_CST) &
          IORING_SQ_NEED_WAKEUP) != 0) {
         flags |= IORING_ENTER_SQ_WAKEUP;
     }
-    while (syscall(SYS_io_uring_enter, fd, r->polled ? 0 : 1, 1, flags, NULL,
-                   0) < 0) {
+    while (syscall(SYS_io_uring_enter, fd, r->polled ? 0 : entries, completions,
+                   flags, NULL, 0) < 0) {
         if (errno != EINTR) {
             die("io_uring_enter");
         }
     }
+}
+
+/* The result of the next one that is complete. */
+static int ring_result(struct ring *r)
+{
     unsigned head = *r->cq_head;
     while (__atomic_load_n(r->cq_tail, __ATOMIC_ACQUIRE) == head) {
         usleep(10);
@@ -183,22 +203,63 @@ static int ring_do(int fd, struct ring *r)
     return result;
 }
 
+static struct io_uring_sqe entry_dontneed(const struct place *p, char *a)
+{
+    return (struct io_uring_sqe){.opcode = IORING_OP_MADVISE,
+                                 .fd = -1,
+                                 .addr = (uintptr_t)a,
+                                 .len = (unsigned)p->bytes,
+                                 .fadvise_advice = MADV_DONTNEED};
+}
+
 static void ring_dontneed(struct place *p, char *a, bool polled)
 {
-    static struct ring *rings[2];
-    if (p->file < 0) {
-        rings[polled] = ring_new(p, polled);
-    }
-    struct ring *r = rings[polled];
-    memset(r->entry, 0, sizeof *r->entry);
-    r->entry->opcode = IORING_OP_MADVISE;
-    r->entry->fd = -1;
-    r->entry->addr = (uintptr_t)a;
-    r->entry->len = (unsigned)p->bytes;
-    r->entry->fadvise_advice = MADV_DONTNEED;
-    errno = -ring_do(p->file, r);
+    struct ring *r = ring_of(p, polled);
+    r->entries[0] = entry_dontneed(p, a);
+    ring_enter(p->file, r, 1, 1);
+    errno = -ring_result(r);
     if (errno != 0) {
         die("madvise by io_uring");
+    }
+}
+
+/* Submitted well before the memory is used, carried out once an event has come: one
+ * of several, so that mostly nothing is submitted between a loss and the next use. */
+static char *create_linked(struct place *p)
+{
+    static uint64_t count, cycle;
+    char *a = create_once(p);
+    struct ring *r = ring_of(p, false);
+    if (p->other < 0) {
+        p->other = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+        cycle = 0;
+    }
+    if (cycle++ % (RING_ENTRIES / 2) != 0) {
+        return a;
+    }
+    for (int i = 0; i < RING_ENTRIES; i += 2) {
+        r->entries[i] = (struct io_uring_sqe){.opcode = IORING_OP_READ,
+                                              .flags = IOSQE_IO_LINK,
+                                              .fd = p->other,
+                                              .off = UINT64_MAX,
+                                              .addr = (uintptr_t)&count,
+                                              .len = sizeof count};
+        r->entries[i + 1] = entry_dontneed(p, a);
+    }
+    ring_enter(p->file, r, RING_ENTRIES, 0);
+    return a;
+}
+
+static void destroy_linked(struct place *p, char *a)
+{
+    struct ring *r = ring_of(p, false);
+    (void)a;
+    if (eventfd_write(p->other, 1) != 0) {
+        die("eventfd");
+    }
+    ring_enter(p->file, r, 0, 2);
+    if (ring_result(r) != (int)sizeof(uint64_t) || ring_result(r) != 0) {
+        die("madvise by io_uring, behind a read");
     }
 }
 
@@ -271,6 +332,7 @@ const struct way raw_ways[] = {
     {"raw-process-madvise", create_once, destroy_process_madvise, false, NULL},
     {"raw-io-uring", create_once, destroy_ring, false, NULL},
     {"raw-io-uring-polled", create_once, destroy_ring_polled, false, NULL},
+    {"raw-io-uring-linked", create_linked, destroy_linked, false, NULL},
 #if defined(__x86_64__)
     {"raw-int80", create_anonymous, destroy_compat, false, has_compat},
 #endif
