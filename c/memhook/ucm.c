@@ -2,7 +2,7 @@
  * asked only where it is loaded; it hooks the functions of libc, in its own way
  * and once for all who ask, so it stands together with UCX and Open MPI. It
  * tells of an unmapping before it takes place. Raw system calls it does not
- * see. */
+ * see, nor what mremap replaces (MREMAP_FIXED), nor MADV_DONTNEED_LOCKED. */
 #include <dlfcn.h>
 #include <pthread.h>
 

@@ -54,6 +54,10 @@ func TestControl(t *testing.T) {
 // byLibucm are the ways that libucm sees: functions of libc.
 var byLibucm = []string{"munmap", "huge", "dontneed", "free-advice", "malloc", "aligned", "realloc", "trim", "shmdt", "shm-remap", "file-remove", "fork", "vfork", "thread"}
 
+// brokenByLibucm are ways that libucm (1.13) does not see, and that cannot be gone with
+// it: it loses the address that mremap is to move memory to.
+var brokenByLibucm = []string{"mremap-over"}
+
 func TestLibucm(t *testing.T) {
 	t.Parallel()
 	exe := build(t, "gcc")
@@ -61,7 +65,7 @@ func TestLibucm(t *testing.T) {
 	for _, way := range byLibucm {
 		t.Run(way, func(t *testing.T) { expectFresh(t, single(t, exe, way, 1, "MONITOR=ucm")) })
 	}
-	for _, way := range without(ways(t, exe), byLibucm...) {
+	for _, way := range without(ways(t, exe), append(brokenByLibucm, byLibucm...)...) {
 		t.Run(way, func(t *testing.T) {
 			n := min(*cycles, 1000)
 			expectStale(t, run(t, []string{"MONITOR=ucm"}, exe, way, fmt.Sprint(n))[0])

@@ -40,6 +40,26 @@ static void destroy_dontneed(struct place *p, char *a)
     }
 }
 
+static void destroy_dontneed_locked(struct place *p, char *a)
+{
+    enum { DONTNEED_LOCKED = 24 };
+    if (madvise(a, p->bytes, DONTNEED_LOCKED) != 0) {
+        unsupported("madvise(MADV_DONTNEED_LOCKED)");
+    }
+}
+
+/* other memory is moved onto the buffer */
+static void destroy_mremap_over(struct place *p, char *a)
+{
+    struct place elsewhere = *p;
+    elsewhere.base += 8 * p->bytes;
+    char *other = create_anonymous(&elsewhere);
+    if (mremap(other, p->bytes, p->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, a) !=
+        a) {
+        die("mremap");
+    }
+}
+
 static void destroy_free_advice(struct place *p, char *a)
 {
     if (madvise(a, p->bytes, MADV_FREE) != 0) {
@@ -156,7 +176,9 @@ const struct way libc_ways[] = {
     {"munmap", create_anonymous, destroy_munmap, false, NULL},
     {"huge", create_huge, destroy_munmap, false, NULL},
     {"dontneed", create_once, destroy_dontneed, false, NULL},
+    {"dontneed-locked", create_once, destroy_dontneed_locked, false, NULL},
     {"free-advice", create_once, destroy_free_advice, true, NULL},
+    {"mremap-over", create_once, destroy_mremap_over, false, NULL},
     {"malloc", create_malloc, destroy_malloc, false, NULL},
     {"aligned", create_aligned, destroy_malloc, false, NULL},
     {"realloc", create_malloc, destroy_realloc, false, NULL},
