@@ -15,6 +15,9 @@ const (
 	// kept: one part in limitShare. The rest is for whatever else pins, as the
 	// rings and queue pairs of who sends, and the MPI library.
 	limitShare = 2
+	// initialUserNamespace is the inode of the user namespace that the kernel
+	// begins with (PROC_USER_INIT_INO).
+	initialUserNamespace = 0xEFFFFFFD
 )
 
 // DefaultBytes is how much each of localRanks processes of a node may pin: its
@@ -48,8 +51,15 @@ func Bounded(bytes uint64) (uint64, error) {
 	if err := errors.Join(unix.Capget(&header, &caps[0]), unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit)); err != nil {
 		return 0, fmt.Errorf("regcache: limits of this process: %w", err)
 	}
-	if caps[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 {
+	if caps[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0 && inInitialUserNamespace() {
 		return bytes, nil
 	}
 	return min(bytes, limit.Cur/limitShare), nil
+}
+
+// inInitialUserNamespace says whether the capabilities of this process are those
+// that the kernel asks for. Those of a rootless container are of its own namespace.
+func inInitialUserNamespace() bool {
+	var namespace unix.Stat_t
+	return unix.Stat("/proc/self/ns/user", &namespace) == nil && namespace.Ino == initialUserNamespace
 }

@@ -1,13 +1,19 @@
 package regcache
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // locked reads how many bytes of this process are locked.
@@ -121,5 +127,37 @@ func TestMemlockLimit(t *testing.T) {
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBoundedRootless: in a user namespace of its own a process has CAP_IPC_LOCK and
+// is bounded all the same, and so is what it is told that it may pin.
+func TestBoundedRootless(t *testing.T) {
+	const limit = 64 << 10
+	if os.Getenv("ROOTLESS") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBoundedRootless$", "-test.v")
+		cmd.Env = append(os.Environ(), "ROOTLESS=1")
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		}
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+			mpijob.Need(t, mpijob.Missing("user namespaces", "sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone"))
+		}
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mlock(mapped(t, 2*limit)); err == nil {
+		t.Fatal("twice the limit was locked: the test shows nothing")
+	}
+	if got, err := Bounded(1 << 30); err != nil || got != limit/2 {
+		t.Errorf("%d bytes, want %d (%v)", got, limit/2, err)
 	}
 }
