@@ -7,6 +7,7 @@
  * often enough that what is gone does not stay pinned for long; a process that
  * loses none is not woken for that. Signals are the application's: all are
  * blocked in it. */
+#include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -24,6 +25,7 @@ enum {
     NAP_MOST_NS = 64000000,   /* when nothing was missed for long */
     MAINTAIN_NS = 100000000,
     SWEEP_NS = 5000000, /* between two looks whether memory is lost, at least */
+    LOADER_SECONDS = 1,       /* for others to load what they load */
     OPEN_SECONDS = 10,        /* for Go to begin */
     CLOSE_TRIES = 1000,       /* each a millisecond */
 };
@@ -34,6 +36,7 @@ struct mt_regservice {
     struct mt_regservice_calls calls;
     char library[PATH_MAX];
     pthread_t thread;
+    sem_t loads; /* libraries can be loaded */
     sem_t opened;
     uintptr_t core; /* 0: it could not be made */
     char text[200]; /* why */
@@ -156,9 +159,25 @@ static void mt_regservice_end(struct mt_regservice *s)
     }
 }
 
+/* The core is in a library. Whoever loads one has the loader's lock until its
+ * constructors are through, and the thread that opens may be in one of them: it would
+ * wait for this thread, and this thread for that lock. False: it has given up. */
+static bool mt_regservice_await_loader(struct mt_regservice *s)
+{
+    void *program = dlopen(NULL, RTLD_LAZY); /* loads nothing, but takes the lock */
+    if (program != NULL) {
+        dlclose(program);
+    }
+    sem_post(&s->loads);
+    return __atomic_load_n(&s->stop, __ATOMIC_ACQUIRE) == 0;
+}
+
 static void *mt_regservice_run(void *argument)
 {
     struct mt_regservice *s = argument;
+    if (!mt_regservice_await_loader(s)) {
+        return NULL;
+    }
     s->core = mt_regservice_core_open(&s->calls, s->text, sizeof(s->text));
     sem_post(&s->opened);
     if (s->core != 0) {
@@ -211,11 +230,11 @@ static int mt_regservice_start_thread(struct mt_regservice *s)
     return error;
 }
 
-static bool mt_regservice_wait_opened(struct mt_regservice *s)
+static bool mt_regservice_wait(sem_t *sem, uint64_t seconds)
 {
     uint64_t begin = mt_regservice_now_ns(); /* sem_timedwait has a clock that is set */
-    while (sem_trywait(&s->opened) != 0) {
-        if (mt_regservice_now_ns() - begin > OPEN_SECONDS * UINT64_C(1000000000)) {
+    while (sem_trywait(sem) != 0) {
+        if (mt_regservice_now_ns() - begin > seconds * UINT64_C(1000000000)) {
             return false;
         }
         mt_regservice_nap(NAP_LEAST_NS);
@@ -223,9 +242,20 @@ static bool mt_regservice_wait_opened(struct mt_regservice *s)
     return true;
 }
 
+/* The thread has s, and ends as soon as it gets so far. */
+static enum mt_status mt_regservice_leave(struct mt_regservice *s,
+                                          const char *what, const char *why)
+{
+    __atomic_store_n(&s->stop, 1, __ATOMIC_RELEASE);
+    pthread_detach(s->thread);
+    mt_regservice_say(&s->options, what, why);
+    return MT_ETIMEOUT;
+}
+
 static void mt_regservice_free(struct mt_regservice *s)
 {
     munmap(s->table, sizeof(struct mt_regcache));
+    sem_destroy(&s->loads);
     sem_destroy(&s->opened);
     free(s);
 }
@@ -234,10 +264,11 @@ static struct mt_regservice *
 mt_regservice_new(const struct mt_regservice_options *options)
 {
     struct mt_regservice *s = calloc(1, sizeof(*s));
-    if (s == NULL || sem_init(&s->opened, 0, 0) != 0) {
-        free(s);
+    if (s == NULL) {
         return NULL;
     }
+    sem_init(&s->loads, 0, 0);
+    sem_init(&s->opened, 0, 0);
     s->options = *options;
     if (options->library != NULL) {
         snprintf(s->library, sizeof(s->library), "%s", options->library);
@@ -258,7 +289,6 @@ mt_regservice_new(const struct mt_regservice_options *options)
     };
     s->table = mt_regservice_map(options);
     if (s->table == NULL) {
-        sem_destroy(&s->opened);
         free(s);
         return NULL;
     }
@@ -278,12 +308,13 @@ enum mt_status mt_regservice_open(const struct mt_regservice_options *options,
         mt_regservice_free(s);
         return MT_ENOMEM;
     }
-    if (!mt_regservice_wait_opened(s)) {
-        /* the thread has s, and ends as soon as it gets so far */
-        __atomic_store_n(&s->stop, 1, __ATOMIC_RELEASE);
-        pthread_detach(s->thread);
-        mt_regservice_say(options, "Go did not begin", "in 10 seconds");
-        return MT_ETIMEOUT;
+    if (!mt_regservice_wait(&s->loads, LOADER_SECONDS)) {
+        return mt_regservice_leave(s, "no library can be loaded",
+                                   "one is being loaded (MPI_Init in its "
+                                   "constructor?)");
+    }
+    if (!mt_regservice_wait(&s->opened, OPEN_SECONDS)) {
+        return mt_regservice_leave(s, "Go did not begin", "in 10 seconds");
     }
     if (s->core == 0) {
         pthread_join(s->thread, NULL);

@@ -151,6 +151,28 @@ func TestCacheOff(t *testing.T) {
 	})
 }
 
+// TestCacheWhileLoading: where MPI_Init is called by the constructor of a library no
+// other one can be loaded meanwhile: no registrations are kept, and Go stays out.
+func TestCacheWhileLoading(t *testing.T) {
+	watched(t)
+	each(t, func(t *testing.T, m mpijob.MPI) {
+		library := made(t, m, "constructor", "-fPIC", "-shared")
+		got := job{m: m, options: []string{"--act=cache=on", "--memory-monitor"}, program: []string{made(t, m, "loads", "-ldl"), library}}.run(t)
+		if got.status != 0 || !slices.Equal(got.out, []string{"0: 0 wrong, Go 0", "1: 0 wrong, Go 0"}) {
+			t.Errorf("status %d, output %q\n%s", got.status, got.out, got.err)
+		}
+		all := ledgers(t, got.result)
+		for _, l := range all {
+			if !strings.Contains(l.CacheOff, "no library can be loaded: one is being loaded") || l.Counts["rendezvous_messages"] == 0 {
+				t.Errorf("rank %d: %+v", l.Rank, l)
+			}
+		}
+		if len(all) != 2 {
+			t.Errorf("%d ledgers\n%s", len(all), got.err)
+		}
+	})
+}
+
 // TestCacheUnwatched: where the kernel program was asked for and does not watch,
 // libucm does, or nothing is kept; either is said once, and why.
 func TestCacheUnwatched(t *testing.T) {
