@@ -23,12 +23,18 @@ func TestHosts(t *testing.T) {
 	h, dir := hosts.New(t, 2), t.TempDir()
 	program := compile(t, m, dir, "random.c")
 	want := native(t, 4, 21, "1500")
-	for _, policy := range []string{"auto", "rndv=write,eager-limit=1000", "transport=ud-first,rc-peers=1,rc-after=100"} {
-		output := t.TempDir()
+	counts, policies := tally{}, []policy{
+		{"auto", []string{"eager_messages", "ring_messages", "rendezvous_messages"}},
+		{"rndv=write,eager-limit=1000", []string{"written_messages"}},
+		{"transport=ud-first,rc-peers=1,rc-after=100", []string{"datagram_messages", "fragment_messages"}},
+	}
+	for _, p := range policies {
+		policy, output := p.line, t.TempDir()
 		run := []string{tool(t), "run", "--act=" + policy, "--output", output, "--"}
 		same(t, policy, runProgram(t, h.OnIn(0, dir, append(run, h.Across(m, program, "21", "1500")...)...), dir), want)
 		hash := hashOf(t, policy)
 		decided(t, output, hash, 4)
+		counts.add(t, policy, output, 4)
 		for _, l := range ledgers(t, output, 4) {
 			if !slices.Contains(l.Policy, "hash="+hash) {
 				t.Errorf("%s: rank %d has the policy %q, not %s", policy, l.Rank, l.Policy, hash)
@@ -36,6 +42,7 @@ func TestHosts(t *testing.T) {
 			l.checkPeers(t, policy, 3, strings.HasPrefix(policy, "transport=ud-first"))
 		}
 	}
+	counts.check(t, policies)
 	order := compile(t, m, dir, "comms.c")
 	run := []string{tool(t), "run", "--act", "--output", t.TempDir(), "--"}
 	got := runProgram(t, h.OnIn(0, dir, append(run, h.Across(m, order)...)...), dir)

@@ -20,19 +20,65 @@ var (
 	seeds    = flag.Int("seeds", 100, "seeds of -long")
 )
 
-// policies are ways for the same messages: protocols, thresholds, devices.
-var policies = []string{
-	"auto",
-	"rndv=read,eager-limit=64",
-	"rndv=write",
-	"rndv=write,eager-limit=1",
-	"rndv=receiver,eager-limit=64",
-	"eager-limit=128K",
-	"device=nosuch*+iwarp:l*",
-	"device=iwarp:lo,rndv=write,eager-limit=1000",
-	"eager=reuse,engine=thread,eager-limit=64K",
-	"device=iwarp:lo,transport=ud-first,rc-peers=1,rc-after=100",
-	"device=shm,transport=ud-first,rndv=write,eager-limit=1000",
+// policy is a way for the same messages, and what ranks must have counted of them:
+// else they went another way, and nothing is shown.
+type policy struct {
+	line    string
+	counted []string
+}
+
+// longStraight lets messages leave from their buffers that are so long that this pays
+// wherever a copy and two look-ups are measured.
+const longStraight = "eager=reuse,engine=thread,eager-limit=512K,ring=1M"
+
+// policies are protocols, thresholds, devices.
+var policies = []policy{
+	{"auto", []string{"eager_messages", "ring_messages", "rendezvous_messages"}},
+	{"rndv=read,eager-limit=64", []string{"read_messages"}},
+	{"rndv=write", []string{"written_messages"}},
+	{"rndv=write,eager-limit=1", []string{"written_messages"}},
+	{"rndv=receiver,eager-limit=64", []string{"rtr_used"}},
+	{"eager-limit=128K", []string{"eager_messages", "ring_messages", "rendezvous_messages"}},
+	{"device=nosuch*+iwarp:l*", []string{"ring_messages", "read_messages"}},
+	{"device=iwarp:lo,rndv=write,eager-limit=1000", []string{"written_messages"}},
+	{longStraight, []string{"zero_copy_messages"}},
+	{"device=iwarp:lo,transport=ud-first,rc-peers=1,rc-after=100", []string{"datagram_messages", "fragment_messages", "read_messages"}},
+	{"device=shm,transport=ud-first,rndv=write,eager-limit=1000", []string{"datagram_messages", "fragment_messages", "written_messages"}},
+}
+
+// tally is the sum of what the ranks of jobs have counted, by policy.
+type tally map[string]map[string]uint64
+
+// add adds the ledgers of a job.
+func (y tally) add(t *testing.T, policy, output string, ranks int) {
+	t.Helper()
+	sum := y[policy]
+	if sum == nil {
+		sum = map[string]uint64{}
+		y[policy] = sum
+	}
+	for _, l := range ledgers(t, output, ranks) {
+		for name, n := range l.Counts {
+			sum[name] += n
+		}
+	}
+}
+
+// check requires of each policy by which jobs ran that its messages went by it; of a
+// high eager limit, that what went otherwise was longer.
+func (y tally) check(t *testing.T, policies []policy) {
+	t.Helper()
+	for _, p := range policies {
+		sum, ran := y[p.line]
+		for _, name := range p.counted {
+			if ran && sum[name] == 0 {
+				t.Errorf("%s: %s is 0 in all jobs: the test shows nothing", p.line, name)
+			}
+		}
+	}
+	if sum := y["eager-limit=128K"]; sum["rendezvous_bytes"] < 128<<10*sum["rendezvous_messages"] {
+		t.Errorf("eager-limit=128K: %d bytes in %d messages that were not eager", sum["rendezvous_bytes"], sum["rendezvous_messages"])
+	}
 }
 
 // rough lets everything go wrong that messages must survive: work that is late,
@@ -48,6 +94,7 @@ type randomJob struct {
 	ranks   int
 	seed    uint64
 	args    []string // how many messages, and which
+	counts  tally    // its ledgers are added to
 }
 
 func (r randomJob) job(env ...string) mpijob.Job {
@@ -59,8 +106,11 @@ func (r randomJob) job(env ...string) mpijob.Job {
 func (r randomJob) in(t *testing.T, policy string, env ...string) []string {
 	t.Helper()
 	job := r.job(env...)
-	job.Before = []string{tool(t), "run", "--act=" + policy, "--output", t.TempDir(), "--"}
-	return runProgram(t, job.Command(), r.program+".dir")
+	output := t.TempDir()
+	job.Before = []string{tool(t), "run", "--act=" + policy, "--output", output, "--"}
+	lines := runProgram(t, job.Command(), r.program+".dir")
+	r.counts.add(t, policy, output, r.ranks)
+	return lines
 }
 
 // compileRandom builds it for an MPI.
@@ -110,6 +160,7 @@ func TestRandom(t *testing.T) {
 	if *long {
 		count, length = *seeds, "20000"
 	}
+	counts := tally{}
 	for i := range count {
 		seed, ranks := uint64(i+1), 2+i%3
 		args := []string{length}
@@ -127,12 +178,15 @@ func TestRandom(t *testing.T) {
 				if want == nil {
 					want = native(t, ranks, seed, args...)
 				}
-				r := randomJob{m, program, helpers, ranks, seed, args}
-				for _, policy := range policies {
-					same(t, policy, r.in(t, policy), want)
+				r := randomJob{m, program, helpers, ranks, seed, args, counts}
+				for _, p := range policies {
+					same(t, p.line, r.in(t, p.line), want)
 				}
 			})
 		}
+	}
+	if !t.Failed() {
+		counts.check(t, policies)
 	}
 }
 
@@ -145,19 +199,20 @@ func TestRandomFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	faults := "MPITRACE_ACT_FAULTS=" + script
-	r := randomJob{m, program, helpers, 2, 11, []string{"1500"}}
+	r := randomJob{m, program, helpers, 2, 11, []string{"1500"}, tally{}}
 	want := native(t, r.ranks, r.seed, r.args...)
 	threads := r
 	threads.args = []string{"1500", "threads"}
 	wantOfThreads := native(t, r.ranks, r.seed, threads.args...)
-	for i, policy := range policies {
+	for i, p := range policies {
 		if *long || i%2 == 0 {
-			same(t, policy, r.in(t, policy, faults), want)
+			same(t, p.line, r.in(t, p.line, faults), want)
 		}
 		if *long || i%2 == 1 {
-			same(t, policy+", threads", threads.in(t, policy, faults), wantOfThreads)
+			same(t, p.line+", threads", threads.in(t, p.line, faults), wantOfThreads)
 		}
 	}
+	r.counts.check(t, policies)
 	if *long {
 		testMessages(t, r, faults)
 	}
@@ -175,7 +230,7 @@ func testMessages(t *testing.T, r randomJob, faults string) {
 		if i%2 == 1 {
 			r.args = []string{fmt.Sprint(min(fewer, *messages-done)), "short", "threads"}
 		}
-		policy := policies[i%len(policies)]
+		policy := policies[i%len(policies)].line
 		for _, line := range r.in(t, policy, faults) {
 			var rank int
 			var n uint64
