@@ -214,17 +214,26 @@ func TestRandomFaults(t *testing.T) {
 	}
 	r.counts.check(t, policies)
 	if *long {
-		testMessages(t, r, faults)
+		testMessages(t, faults)
 	}
 }
 
 // testMessages sends and checks as many messages as were asked for, by all
-// policies in turn, every other job with threads, with faults: in jobs that a busy
-// machine ends within the limit.
-func testMessages(t *testing.T, r randomJob, faults string) {
-	const each, fewer = 150_000, 15_000
+// policies in turn, every other job with threads, two jobs by one MPI and two by the
+// next, with faults: in jobs that a busy machine ends within the limit, and at least
+// one of each policy.
+func testMessages(t *testing.T, faults string) {
+	var jobs []randomJob
+	counts := tally{}
+	for _, m := range mpijob.All {
+		program, helpers := compileRandom(t, m)
+		jobs = append(jobs, randomJob{m: m, program: program, helpers: helpers, ranks: 2, counts: counts})
+	}
+	each := min(150_000, *messages/uint64(len(policies)))
+	fewer := min(15_000, each)
 	start, done := time.Now(), uint64(0)
 	for i := *firstJob; done < *messages; i++ {
+		r := jobs[i/2%len(jobs)]
 		r.seed = uint64(1000 + i)
 		r.args = []string{fmt.Sprint(min(each, *messages-done)), "short"}
 		if i%2 == 1 {
@@ -237,12 +246,13 @@ func testMessages(t *testing.T, r randomJob, faults string) {
 			if _, err := fmt.Sscanf(line, "%d: %d messages", &rank, &n); err == nil {
 				done += n
 			} else if !strings.HasSuffix(line, ": right") {
-				t.Errorf("seed %d, %s: %s", r.seed, policy, line)
+				t.Errorf("%s, seed %d, %s: %s", r.m.Name, r.seed, policy, line)
 			}
 		}
-		t.Logf("%d messages, %d jobs, %s %v: %v", done, i+1, policy, r.args, time.Since(start).Round(time.Second))
+		t.Logf("%d messages, %d jobs, %s, %s %v: %v", done, i+1, r.m.Name, policy, r.args, time.Since(start).Round(time.Second))
 		if t.Failed() {
 			return
 		}
 	}
+	counts.check(t, policies)
 }

@@ -1,8 +1,8 @@
-/* random.c: a random program. Arguments: a seed, how many messages, and "short"
- * for messages of a few bytes, "threads" for such programs at once, each in a thread
- * and with communicators of its own. Every rank draws the same plan from the seed
- * and does its part of each step, in one order, so that no library may hang; what is
- * received, and what statuses say, does not depend on timing, wildcards or not.
+/* random.c: a random program. Arguments: a seed, how many messages, and "short" for
+ * messages of a few bytes, but for one in 20, "threads" for such programs at once, each
+ * in a thread and with communicators of its own. Every rank draws the same plan from
+ * the seed and does its part of each step, in one order, so that no library may hang;
+ * what is received, and what statuses say, does not depend on timing, wildcards or not.
  * Every message is checked against what was sent, with the gaps of its datatype,
  * and goes into a digest that has to be the same by whatever way messages go. */
 #include "program.h"
@@ -49,8 +49,7 @@ static unsigned draw(u64 *state, unsigned below)
     return (unsigned)((*state >> 33) % below);
 }
 
-static int threads = 1;
-static int brief; /* "short" */
+static int threads = 1, brief; /* "short" */
 
 static int draw_ints(void)
 {
@@ -58,6 +57,9 @@ static int draw_ints(void)
                                4095, 4096, 4097, 4104, 16380, 16392, LONGEST_INTS};
     unsigned at = draw(&plan, sizeof(some) / sizeof(some[0]));
     unsigned few = draw(&plan, 25);
+    if (brief && draw(&plan, 20) == 0) { /* so that there are some of every way */
+        return draw(&plan, 6) == 0 ? LONGEST_INTS : 32 + (int)draw(&plan, 225);
+    }
     return brief || at < 6 ? (int)few : some[at];
 }
 
@@ -227,8 +229,7 @@ static _Thread_local struct pending {
 static _Thread_local int pending_count;
 
 /* Of requests that were freed, until all ranks have met. */
-static _Thread_local int *kept[PHASE];
-static _Thread_local int kept_count;
+static _Thread_local int *kept[PHASE], kept_count;
 
 static void ended(int i, const MPI_Status *status)
 {
