@@ -44,6 +44,10 @@ const straight = "eager=reuse,engine=thread"
 // fragments is a policy by which long messages go in datagrams.
 const fragments = "device=shm,transport=ud-first,rc-peers=1,rc-after=1000000000"
 
+// datagrams is a policy by which nobody ever gets a connection: acknowledgements and
+// fragments are for the other side's thread.
+const datagrams = "device=iwarp:lo,transport=ud-first,rc-after=1000000000"
+
 var noCalls = map[string]string{
 	"openmpi": "the library moves nothing while nobody calls it",
 	"mpich":   "the library moves nothing while nobody calls it",
@@ -51,6 +55,9 @@ var noCalls = map[string]string{
 
 // ways are policies in which other sides have to go on, and by other events.
 var ways = []string{"auto", "rndv=write", "device=iwarp:lo", "device=iwarp:lo,transport=ud-first,rc-peers=1", receiverFirst, straight}
+
+// andDatagrams are these, and datagrams.
+var andDatagrams = append(slices.Clone(ways), datagrams)
 
 var programs = []program{
 	{source: "order.c", ranks: []int{2, 3}},
@@ -97,13 +104,16 @@ var programs = []program{
 	{source: "order.c", ranks: []int{2}, policies: []string{receiverFirst}},
 	{source: "order.c", ranks: []int{2}, policies: []string{straight}},
 	{source: "modes.c", ranks: []int{2}, policies: []string{straight}},
-	{source: "progress.c", args: []string{"send"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"send"}, ranks: []int{2}, policies: andDatagrams, counted: map[string]string{datagrams: "fragment_messages"}},
 	{source: "progress.c", args: []string{"late"}, ranks: []int{2}, policies: ways},
-	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}, policies: ways},
-	{source: "progress.c", args: []string{"owe"}, ranks: []int{2}, policies: ways},
-	{source: "progress.c", args: []string{"queue"}, ranks: []int{2}, policies: ways},
+	{source: "progress.c", args: []string{"flood"}, ranks: []int{2}, policies: andDatagrams, counted: map[string]string{datagrams: "datagram_messages"}},
+	{source: "progress.c", args: []string{"owe"}, ranks: []int{2}, policies: andDatagrams, counted: map[string]string{datagrams: "fragment_messages"}},
+	{source: "progress.c", args: []string{"queue"}, ranks: []int{2}, policies: andDatagrams, counted: map[string]string{datagrams: "fragment_messages"}},
 	{source: "progress.c", args: []string{"stall"}, ranks: []int{2}, policies: ways, counted: map[string]string{
 		"auto": "credit_stalls", "rndv=write": "credit_stalls", "device=iwarp:lo": "credit_stalls", straight: "zero_copy_messages",
+	}},
+	{source: "progress.c", args: []string{"revoke"}, ranks: []int{2}, policies: []string{receiverFirst, receiverFirst + ",device=iwarp:lo"}, counted: map[string]string{
+		receiverFirst: "rtr_revoked", receiverFirst + ",device=iwarp:lo": "rtr_revoked",
 	}},
 	{source: "progress.c", args: []string{"native"}, ranks: []int{2}, policies: ways},
 	{source: "progress.c", args: []string{"iprobe"}, ranks: []int{2}, policies: ways},

@@ -272,6 +272,27 @@ static void queue_then(blocking_fn *call)
     }
 }
 
+/* Rank 1 cancels long receives while rank 0, which would send what they are for, is in
+ * the call: where they have asked for it, that they end is for rank 0 to say. */
+static void revoke_then(blocking_fn *call)
+{
+    static int tag = 100; /* no two of one envelope: all of them ask */
+    MPI_Request request;
+    MPI_Status status;
+    int cancelled = 0;
+    tag++;
+    if (rank == 1) {
+        usleep(50000);
+        MPI_Irecv(in, LONG, MPI_BYTE, 0, tag, MPI_COMM_WORLD, &request);
+        usleep(1000);
+        MPI_Cancel(&request);
+        MPI_Wait(&request, &status);
+        MPI_Test_cancelled(&status, &cancelled);
+        CHECK(cancelled);
+    }
+    call();
+}
+
 static void with_each(void (*what)(blocking_fn *))
 {
     what(barrier);
@@ -359,6 +380,8 @@ int main(int argc, char **argv)
         with_each(owe_then);
     } else if (strcmp(what, "queue") == 0) {
         with_each(queue_then);
+    } else if (strcmp(what, "revoke") == 0) {
+        with_each(revoke_then);
     } else if (strcmp(what, "stall") == 0) {
         with_each(stall_then);
     } else if (strcmp(what, "native") == 0) {
