@@ -43,6 +43,7 @@ type ledger struct {
 	Rank   int
 	Policy []string
 	Counts map[string]uint64
+	Left   map[string]uint64
 	Peers  struct {
 		ByConnection    uint64 `json:"by_connection"`
 		ByDatagrams     uint64 `json:"by_datagrams"`

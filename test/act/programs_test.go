@@ -2,6 +2,7 @@ package act
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,6 +33,8 @@ type program struct {
 	more     []string // besides, with -long
 	// counted is what ranks must have counted, by policy: else nothing is shown.
 	counted map[string]string
+	// left is what each rank leaves to the MPI library, by reason, if there are others.
+	left map[string]uint64
 }
 
 // receiverFirst is a policy with which most messages are long and their receives
@@ -85,7 +88,9 @@ var programs = []program{
 	{source: "files.c", args: []string{"wait"}, ranks: []int{2}},
 	{source: "files.c", args: []string{"test"}, ranks: []int{2}},
 	{source: "paused.c", ranks: []int{2}},
-	{source: "comms.c", ranks: []int{1, 2, 4}},
+	{source: "comms.c", ranks: []int{1, 2, 4}, left: map[string]uint64{ // not_ours
+		"communicators_by_idup": 1, "communicators_of_library": 1, "intercommunicators": 2, "messages_of_communicators": 9, "bytes_of_communicators": 36,
+	}},
 	{source: "threads.c", ranks: []int{2}, policies: ways},
 	{source: "freed.c", ranks: []int{2}, policies: []string{"auto", "device=iwarp:lo", receiverFirst}},
 	{source: "freed.c", args: []string{"fails"}, ranks: []int{2}, native: map[string]string{
@@ -277,6 +282,13 @@ func testProgram(t *testing.T, m mpijob.MPI, p program, ranks int, helpers []str
 		}
 		if name := p.counted[policy]; name != "" && counted(t, output, name, ranks) == 0 {
 			t.Errorf("in act mode, %s, %s is 0 on all ranks: the test shows nothing", policy, name)
+		}
+		if p.left != nil && ranks > 1 {
+			for _, l := range ledgers(t, output, ranks) {
+				if !maps.Equal(l.Left, p.left) {
+					t.Errorf("in act mode, %s, rank %d of %d left %v to the library, want %v", policy, l.Rank, ranks, l.Left, p.left)
+				}
+			}
 		}
 	}
 }
