@@ -334,6 +334,46 @@ static void run_solicited(void *argument)
     fix_close();
 }
 
+/* Many messages that each ask for an answer, one straight behind the other, make few
+ * events: behind the first the thread looks for more before it waits again. */
+static void run_burst(void *argument)
+{
+    enum { N = 3, BURST = 16, FEW = BURST / 4 };
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    static struct mt_engine_request requests[BURST];
+    struct mt_buffer nothing = flat(NULL, 0);
+    uint32_t *turn = (uint32_t *)fix.shared->data[0][FIX_PROCESSES - 1];
+    uint64_t took = 0;
+    fix_open(&o);
+    bool events = fix.engine->channel != NULL;
+    struct mt_engine_context *c = fix_context(7);
+    fix_barrier();
+    for (uint32_t i = 0; i < N && events; i++) {
+        if (fix.rank == 1) {
+            took += events_of(turn, BURST);
+        }
+        while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) <= i) {
+            fix_turn("the thread of the other to sleep");
+        }
+        for (uint32_t j = 0; j < BURST; j++) {
+            if (fix.rank == 1) {
+                start_receive(c, &requests[j], 0, 0, NULL, 0);
+            } else {
+                EQ(mt_engine_send(c, &requests[j], 1, 0, MT_ENGINE_SYNCHRONOUS,
+                                  &nothing),
+                   MT_OK);
+            }
+        }
+        for (uint32_t j = 0; j < BURST; j++) {
+            finish(&requests[j]);
+        }
+    }
+    CHECK(fix.rank == 0 || !events || (took > 0 && took <= N * FEW));
+    fix_barrier();
+    mt_engine_context_close(c);
+    fix_close();
+}
+
 /* One process sends less than usual, and is elsewhere: what it held back for the rest
  * leaves all the same. */
 static void run_held(void *argument)
@@ -582,6 +622,7 @@ int main(void)
         right = fix_run(what, 2, run_watched, &o) && right;
         right = fix_run(what, 2, run_posted, &o) && right;
         right = fix_run(what, 2, run_solicited, &o) && right;
+        right = fix_run(what, 2, run_burst, &o) && right;
         if (stores && o.terms.rendezvous == MT_ENGINE_RGET) {
             right = fix_run(what, 2, run_noted, &o) && right;
         }
