@@ -97,6 +97,7 @@ var programs = []program{
 		"openmpi": "Open MPI 4.1 loses the handler of a communicator that was freed",
 		"mpich":   "MPICH 4.0 ends with a segmentation fault, it looks for that handler",
 	}},
+	{source: "callbacks.c", ranks: []int{2}, policies: []string{"auto", "rndv=write,device=iwarp:lo", receiverFirst}},
 	{source: "null.c", ranks: []int{2}},
 	{source: "status.c", ranks: []int{2}},
 	{source: "many.c", ranks: []int{2}, native: map[string]string{
