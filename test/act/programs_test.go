@@ -88,6 +88,10 @@ var programs = []program{
 	{source: "files.c", args: []string{"wait"}, ranks: []int{2}},
 	{source: "files.c", args: []string{"test"}, ranks: []int{2}},
 	{source: "paused.c", ranks: []int{2}},
+	{source: "shared.c", ranks: []int{2}, policies: []string{"auto", "device=iwarp:lo"}, native: map[string]string{
+		"openmpi": "who waits keeps the processor until it is taken away",
+		"mpich":   "who waits keeps the processor until it is taken away",
+	}},
 	{source: "comms.c", ranks: []int{1, 2, 4}, left: map[string]uint64{ // not_ours
 		"communicators_by_idup": 1, "communicators_of_library": 1, "intercommunicators": 2, "messages_of_communicators": 9, "bytes_of_communicators": 36,
 	}},
@@ -143,7 +147,7 @@ func compile(t *testing.T, m mpijob.MPI, dir, source string) string {
 		t.Fatal(err)
 	}
 	target := filepath.Join(dir, strings.ReplaceAll(source, ".", "_"))
-	compiler, args := m.CC, []string{"-O1", "-g", "-w", "-pthread", path}
+	compiler, args := m.CC, []string{"-O1", "-g", "-w", "-pthread", "-rdynamic", path}
 	if filepath.Ext(source) != ".c" {
 		compiler, args = m.FC, []string{"-O1", "-g", "-w", "-J", dir, path}
 	}
