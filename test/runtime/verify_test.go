@@ -1,6 +1,8 @@
 package runtime_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,6 +35,17 @@ func TestVerify(t *testing.T) {
 			if c := counts[1]; c["verified_messages"] != 10 || c["wrong_messages"] != 1 {
 				t.Errorf("%s: receiver %v", way, c)
 			}
+		}
+		// Of a short one, too, that leaves straight from its buffer, by a slow link,
+		// which the ninth is the first to do: the twelfth is changed.
+		slow := filepath.Join(t.TempDir(), "slow.fault")
+		if err := os.WriteFile(slow, []byte("rate 20 Mbit/s\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		short := job{m: m, options: []string{"--act=verify=1,eager-limit=128K,eager=reuse,engine=thread"}, env: []string{"MPITRACE_ACT_FAULTS=" + slow},
+			program: []string{made(t, m, "changed"), "24", "3"}}.run(t)
+		if short.status == 0 || !said(short, "rank 1: a message arrived in MPI_Recv that is not what was sent: from rank 0 of MPI_COMM_WORLD, tag 7, 100000 bytes, by eager: the job is ended") {
+			t.Errorf("eager: status %d\n%s", short.status, short.err)
 		}
 		sampled := job{m: m, options: []string{"--act=verify=5"}, program: []string{made(t, m, "changed"), "20"}}.run(t)
 		for _, file := range ledgers(t, sampled.result) {

@@ -1,7 +1,8 @@
 /* changed.c: rank 0 sends long messages to rank 1, and changes one while it is
  * being sent, as no program may. Rank 1 asks for each only when rank 0 is done
  * with that. Its argument is how many, and that half way one is changed: 1, or that
- * none is and rank 1 is ready for every other one before it is sent: 2. */
+ * none is and rank 1 is ready for every other one before it is sent: 2; 3 is 1 with
+ * MPI_Recv. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,8 @@ static char message[100000];
 int main(int argc, char **argv)
 {
     int rank, count = argc > 1 ? atoi(argv[1]) : 10;
-    int changes = argc > 2 && atoi(argv[2]) == 1;
-    int ready = argc > 2 && atoi(argv[2]) == 2;
+    int what = argc > 2 ? atoi(argv[2]) : 0, changes = what == 1 || what == 3;
+    int ready = what == 2;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < count; i++) {
@@ -29,7 +30,10 @@ int main(int argc, char **argv)
         if (changes) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
-        if (rank == 1) {
+        if (rank == 1 && what == 3) {
+            MPI_Recv(message, sizeof(message), MPI_BYTE, 0, 7, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
+        } else if (rank == 1) {
             MPI_Irecv(message, sizeof(message), MPI_BYTE, 0, 7, MPI_COMM_WORLD,
                       &request);
         }
