@@ -270,7 +270,7 @@ conformance: deps-test build
 # In act mode: on this machine, and with the ranks on two hosts.
 conformance-act: deps-test build
 	$(GO) run ./test/conformance --act
-	$(GO) run ./test/conformance --act --hosts 2 --mpi openmpi
+	$(GO) run ./test/conformance --act --hosts 2
 
 realapps: deps-test build
 	$(GO) run ./test/realapps
