@@ -16,9 +16,14 @@ import (
 )
 
 // eagers are short messages by copy and straight from their buffers: where whoever
-// sends carries out the work of the device, and where a thread does, in runs of
-// their own, for with fewer processors than ranks and threads these take long.
-var eagers = [][]string{{"eager=copy", "eager=reuse"}, {"eager=copy,engine=thread", "eager=reuse,engine=thread"}}
+// sends carries out the work of the device, and where a thread does, over shared memory
+// and over iWARP, in runs of their own, for with fewer processors than ranks and threads
+// these take long.
+var eagers = [][]string{
+	{"eager=copy", "eager=reuse"},
+	{"eager=copy,engine=thread", "eager=reuse,engine=thread"},
+	{"eager=copy,engine=thread,device=iwarp:lo", "eager=reuse,engine=thread,device=iwarp:lo"},
+}
 
 // ranksAndThreads of a job with engine=thread.
 const ranksAndThreads = 4
@@ -67,7 +72,10 @@ func reuse(b *bench) error {
 				}))
 		}
 	}
-	return errors.Join(failed, pingPong(b))
+	for _, policies := range eagers[1:] {
+		failed = errors.Join(failed, pingPong(b, policies))
+	}
+	return failed
 }
 
 // reuseGoals are those of one row: straight from buffers against native, and
@@ -105,8 +113,7 @@ func dims(row *microbench.Row) string {
 // with the theoretical improvement, Rashti 2010, equation 5.6: the copy less the new
 // overhead, of the latency with copies. Copy and overhead are those that the engine
 // measures in a run of the same program.
-func pingPong(b *bench) error {
-	policies := eagers[1]
+func pingPong(b *bench, policies []string) error {
 	if b.crowded("gain of a ping-pong", policies) {
 		return nil
 	}
@@ -121,7 +128,9 @@ func pingPong(b *bench) error {
 				fmt.Printf("\nwhat copies take in a ping-pong: %v\n", err)
 			}
 			for _, row := range rowsOf(r, "latency", "half_rtt_us") {
-				b.reach(gain(row, costs, p.name+", "+m.Name+dims(row)))
+				g := gain(row, costs, p.name+", "+m.Name+dims(row))
+				g.what += ", " + policies[1]
+				b.reach(g)
 			}
 		})
 }
