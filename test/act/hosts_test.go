@@ -105,8 +105,8 @@ func TestUnreachable(t *testing.T) {
 			runProgram(t, h.On(i, args...), dir)
 		}
 	}
-	program := compile(t, m, dir, "comms.c")
-	run := append([]string{tool(t), "run", "--act=device=iwarp:inside0", "--output", t.TempDir(), "--"}, h.Across(m, program)...)
+	program := compile(t, m, dir, "turns.c")
+	run := append([]string{tool(t), "run", "--act=device=iwarp:inside0", "--output", t.TempDir(), "--"}, h.Across(m, program, "20", filepath.Join(dir, "begun"))...)
 	out := finished(t, h.OnIn(0, dir, run...), dir)
 	want := []string{"0: right", "1: right", "2: right", "3: right"}
 	if got := said(out.Stdout); !slices.Equal(got, want) {
