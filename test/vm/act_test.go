@@ -26,6 +26,7 @@ type way struct {
 	counted      []string // what its messages count as
 	never        []string // and what they do not
 	saves        bool     // what leaves straight from its buffer is copied by its receiver alone
+	pinned       int      // KiB that a rank may pin, too few for its messages; 0: as many as it wants
 }
 
 var (
@@ -34,6 +35,8 @@ var (
 	receives = []string{"act/programs/first.c"}
 	straight = []string{"runtime/testdata/straight.c"}
 	gone     = []string{"runtime/testdata/cache.c", "gone"}
+	sends    = []string{"act/programs/progress.c", "send"}
+	queues   = []string{"act/programs/progress.c", "queue"}
 )
 
 var ways = []way{
@@ -46,6 +49,9 @@ var ways = []way{
 	{name: "straight", policy: "eager=reuse", program: straight, kept: true, counted: []string{"zero_copy_messages", "ring_messages"}, saves: true},
 	{name: "kept", policy: "cache=on", program: gone, kept: true, counted: []string{"cache_hits"}},
 	{name: "checked", policy: "verify=1,rndv=read+write,eager-limit=1000", program: random, counted: []string{"verified_messages"}},
+	{name: "progress of one", policy: "rndv=read", program: sends, counted: []string{"read_messages"}},
+	{name: "progress of many", policy: "rndv=read+write", program: queues, counted: []string{"read_messages"}},
+	{name: "little pinned", policy: "rndv=read", program: sends, pinned: 4096, counted: []string{"fragment_messages"}},
 }
 
 // ours keeps the messages of the MPI libraries themselves off the devices.
@@ -159,6 +165,10 @@ type actJob struct {
 func (j actJob) run(t *testing.T, g *Guest, want []string) {
 	result := "/run/" + strings.ReplaceAll(j.MPI.Name+" "+j.name, " ", "")
 	j.Before = append(j.Before, "--output", result, "--")
+	if j.pinned > 0 {
+		limited := `ulimit -l "$0"; exec setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock "$@"` // root has no limit otherwise
+		j.Argv = append([]string{"sh", "-c", limited, fmt.Sprint(j.pinned)}, j.Argv...)
+	}
 	began := time.Now()
 	out := g.Run(t, limitOf(10), append([]string{"sh", "-c", thenCounts, result}, j.Command()...)...)
 	printed, counts, found := bytes.Cut(out.Stdout, []byte("packets "))
@@ -183,7 +193,10 @@ func (j actJob) run(t *testing.T, g *Guest, want []string) {
 	if want := 2*sum["eager_bytes"] - sum["zero_copy_bytes"] + sum["unexpected_bytes"]; j.saves && sum["copied_bytes"] != want {
 		t.Errorf("%d bytes copied, want %d: %v", sum["copied_bytes"], want, sum)
 	}
-	for _, name := range append(j.never, "registrations_refused", "wrong_messages") {
+	if (sum["registrations_refused"] > 0) != (j.pinned > 0) {
+		t.Errorf("%d registrations refused\n%s", sum["registrations_refused"], out.Stderr)
+	}
+	for _, name := range append(j.never, "wrong_messages") {
 		if sum[name] != 0 {
 			t.Errorf("%s: %d\n%s", name, sum[name], out.Stderr)
 		}
