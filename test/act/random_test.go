@@ -46,6 +46,17 @@ var policies = []policy{
 	{"device=shm,transport=ud-first,rndv=write,eager-limit=1000", []string{"datagram_messages", "fragment_messages", "written_messages"}},
 }
 
+// withoutRings are policies that need not show messages in rings, whose memory a device
+// with faults may refuse for the whole of a job.
+func withoutRings(policies []policy) []policy {
+	policies = slices.Clone(policies)
+	for i := range policies {
+		policies[i].counted = slices.DeleteFunc(slices.Clone(policies[i].counted),
+			func(name string) bool { return name == "ring_messages" })
+	}
+	return policies
+}
+
 // tally is the sum of what the ranks of jobs have counted, by policy.
 type tally map[string]map[string]uint64
 
@@ -212,7 +223,7 @@ func TestRandomFaults(t *testing.T) {
 			same(t, p.line+", threads", threads.in(t, p.line, faults), wantOfThreads)
 		}
 	}
-	r.counts.check(t, policies)
+	r.counts.check(t, withoutRings(policies))
 	if *long {
 		testMessages(t, faults)
 	}
