@@ -117,9 +117,9 @@ var Suite = []*Benchmark{
 	},
 	{
 		Name: "crossing", Program: "crossing", Ranks: 2,
-		What:   "both of two ranks receive and send at once, so that who asks first is always crossed",
+		What:   "one of two ranks receives while the other one sends, in turn, so that who asks first is always crossed",
 		Source: "Rashti 2010, 4.4.3",
-		Dims:   []string{"cross", "size"}, Metrics: []Metric{{"exchange_us", "exchange", "us"}, {"beside_pct", "of one on communicator beside", "%"}},
+		Dims:   []string{"cross", "size"}, Metrics: []Metric{{"exchange_us", "there and back", "us"}, {"beside_pct", "of one on communicator beside", "%"}},
 		Context: []Metric{{"buffer", "receive buffer", "B"}},
 		Takes:   append(common("1024,131072", "1024", "2000", "20", "250"), Setting{"cross", "exact,large", "exact,large"}),
 	},
