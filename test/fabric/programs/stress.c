@@ -449,6 +449,17 @@ static void sleeps_well(struct side *s)
     }
 }
 
+/* Connections that the other side ended later are open a little longer: until no
+ * more files are open than before. */
+static void await_closed(struct side *s, int before)
+{
+    struct mt_fabric_completion none;
+    while (holding().fds > before) {
+        mt_fabric_poll(s->receive_cq, &none, 1);
+        waiting(s);
+    }
+}
+
 /* One of the two can open few files more: queue pairs that need one are refused
  * by name, or fail in time; when it can again, all works. */
 static void short_of_files(struct side *s, int which,
@@ -499,9 +510,11 @@ static void no_files(struct side *s)
     struct holding before = holding();
     side_open(s, true);
     struct mt_fabric_mr *mr = registered(s, 4096);
+    int open = holding().fds;
     /* one of them calls the other: both ways of being refused come */
     for (int which = 0; which < 2; which++) {
         short_of_files(s, which, mr);
+        await_closed(s, open);
     }
     release(mr);
     side_close(s);
