@@ -5,10 +5,11 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 // messageDevices are those of the fabric that every machine has. They register
@@ -24,9 +25,9 @@ func buildMessages() (exe string, remove func(), err error) {
 		return "", nil, err
 	}
 	defer os.RemoveAll(dir)
-	archive := filepath.Join(dir, "regservice.a")
-	if out, err := exec.Command("go", "build", "-buildmode=c-archive", "-o", archive, "./shim/regservice/archive").CombinedOutput(); err != nil {
-		return "", nil, fmt.Errorf("build the cache: %w\n%s", err, out)
+	archive, err := mpijob.BuildService(dir)
+	if err != nil {
+		return "", nil, err
 	}
 	var more []string
 	for _, pattern := range []string{"c/regservice/*.c", "c/fabric/*.c", "c/fabric/[^t]*/*.c"} {

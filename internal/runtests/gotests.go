@@ -19,8 +19,8 @@ const module = "github.com/mpitrace/mpitrace"
 // the job did: nothing else should want the processors meanwhile.
 var alone = []string{module + "/test/measure"}
 
-// goTests runs the Go tests, two packages at a time: most start MPI jobs, whose
-// ranks wait for each other and for their launcher for much of their time.
+// goTests runs the Go tests, three packages at a time also on two processors: most start
+// MPI jobs or guests, whose ends wait for each other for much of their time.
 func goTests(t *tally) {
 	out, err := exec.Command("go", "list", "./...").Output()
 	if err != nil {
@@ -28,7 +28,7 @@ func goTests(t *tally) {
 		return
 	}
 	others := slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool { return slices.Contains(alone, pkg) })
-	testPackages(t, 2, others)
+	testPackages(t, 3, others)
 	testPackages(t, 1, alone)
 	for _, pkg := range concurrent {
 		step(t, "race detector: "+pkg, false, "go", "test", "-race", "-count=1", "-timeout", "10m", pkg)

@@ -5,16 +5,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/arrow-go/v18/parquet/schema"
 )
 
 func main() {
@@ -32,46 +29,71 @@ func show(path string) error {
 		return err
 	}
 	defer f.Close()
-	reader, err := pqarrow.NewFileReader(f, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
-	if err != nil {
-		return err
-	}
-	table, err := reader.ReadTable(context.Background())
-	if err != nil {
-		return err
-	}
-	defer table.Release()
-	for i := range int(table.NumCols()) {
-		column := table.Column(i)
-		nulls, sum := 0, 0.0
-		for _, chunk := range column.Data().Chunks() {
-			nulls += chunk.NullN()
-			sum += sumOf(chunk)
+	for i := range f.MetaData().Schema.NumColumns() {
+		c := f.MetaData().Schema.Column(i)
+		var sum float64
+		values := int64(0)
+		for g := range f.NumRowGroups() {
+			chunk, err := f.RowGroup(g).Column(i)
+			if err != nil {
+				return err
+			}
+			if err := add(chunk, &sum, &values); err != nil {
+				return fmt.Errorf("%s: %w", c.Name(), err)
+			}
 		}
-		fmt.Printf("%s\t%d\t%s\t%s\t%s\t%d\t%.6f\n", path, table.NumRows(), column.Name(), column.DataType(), encodings(f, i), nulls, sum)
+		fmt.Printf("%s\t%d\t%s\t%s\t%s\t%d\t%.6f\n", path, f.NumRows(), c.Name(), kindOf(c), encodings(f, i), f.NumRows()-values, sum)
 	}
 	return nil
 }
 
-func sumOf(chunk arrow.Array) (sum float64) {
-	for i := range chunk.Len() {
-		if chunk.IsNull(i) {
-			continue
-		}
-		switch c := chunk.(type) {
-		case *array.Int64:
-			sum += float64(c.Value(i))
-		case *array.Float64:
-			sum += c.Value(i)
-		case *array.String:
-			sum += float64(len(c.Value(i)))
-		case *array.Boolean:
-			if c.Value(i) {
-				sum++
-			}
-		}
+// kindOf is the type of a column as Arrow calls it.
+func kindOf(c *schema.Column) string {
+	switch {
+	case c.LogicalType().Equals(schema.StringLogicalType{}):
+		return "utf8"
+	case c.PhysicalType() == parquet.Types.Double:
+		return "float64"
+	case c.PhysicalType() == parquet.Types.Boolean:
+		return "bool"
 	}
-	return sum
+	return strings.ToLower(c.PhysicalType().String())
+}
+
+// add adds the values of a chunk of a column to a sum, and to their number.
+func add(chunk file.ColumnChunkReader, sum *float64, values *int64) error {
+	switch r := chunk.(type) {
+	case *file.Int64ColumnChunkReader:
+		return addBatches(r, func(v int64) float64 { return float64(v) }, sum, values)
+	case *file.Float64ColumnChunkReader:
+		return addBatches(r, func(v float64) float64 { return v }, sum, values)
+	case *file.ByteArrayColumnChunkReader:
+		return addBatches(r, func(v parquet.ByteArray) float64 { return float64(len(v)) }, sum, values)
+	case *file.BooleanColumnChunkReader:
+		return addBatches(r, func(v bool) float64 { return map[bool]float64{true: 1}[v] }, sum, values)
+	}
+	return fmt.Errorf("no column of mpitrace is of type %v", chunk.Type())
+}
+
+// reader reads values of a chunk, and levels: 0 is a row without a value.
+type reader[V any] interface {
+	HasNext() bool
+	ReadBatch(rows int64, values []V, definitions, repetitions []int16) (total int64, read int, err error)
+}
+
+func addBatches[V any](r reader[V], worth func(V) float64, sum *float64, values *int64) error {
+	batch, levels := make([]V, 1024), make([]int16, 1024)
+	for r.HasNext() {
+		_, read, err := r.ReadBatch(int64(len(batch)), batch, levels, nil)
+		if err != nil {
+			return err
+		}
+		for _, v := range batch[:read] {
+			*sum += worth(v)
+		}
+		*values += int64(read)
+	}
+	return nil
 }
 
 // encodings is the row groups and the encodings of a column in the first.

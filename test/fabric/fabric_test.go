@@ -12,10 +12,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
 var long = flag.Bool("long", false, "ten million random operations, for each provider")
@@ -49,30 +54,40 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
+// buildAll makes the suite and the tool in each of the builds: all sources are compiled
+// once for both, as many at once as there are processors.
 func buildAll(dir string) error {
-	var sources, tool []string
+	var work errgroup.Group
+	work.SetLimit(runtime.NumCPU())
+	inSuite, inTool := map[string][]string{}, map[string][]string{} // objects, by build
 	for _, pattern := range []string{"test/fabric/programs/*.c", "c/fabric/*.c", "c/fabric/*/*.c"} {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(files) == 0 {
+		sources, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(sources) == 0 {
 			return fmt.Errorf("no sources %s (%v)", pattern, err)
 		}
-		for _, file := range files {
-			if !strings.Contains(file, "/fabric/tool/") { // a program of its own
-				sources = append(sources, file)
-			}
-			if strings.HasPrefix(file, filepath.Join(root, "c")) {
-				tool = append(tool, file)
+		for _, source := range sources {
+			for name, b := range builds {
+				object := filepath.Join(dir, name+strings.ReplaceAll(source, "/", "_")+".o")
+				if !strings.Contains(source, "/fabric/tool/") { // a program of its own
+					inSuite[name] = append(inSuite[name], object)
+				}
+				if strings.HasPrefix(source, filepath.Join(root, "c")) {
+					inTool[name] = append(inTool[name], object)
+				}
+				flags := append([]string{"-c", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, b.flags...)
+				work.Go(func() error { return mpijob.Compile(b.cc, object, append(flags, source)...) })
 			}
 		}
+	}
+	if err := work.Wait(); err != nil {
+		return err
 	}
 	for name, b := range builds {
 		programs[name] = filepath.Join(dir, "conformance-"+name)
 		toolPrograms[name] = filepath.Join(dir, "mpitrace-fabric-"+name)
-		for program, files := range map[string][]string{programs[name]: sources, toolPrograms[name]: tool} {
-			args := append([]string{"-std=gnu11", "-g", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Werror"}, b.flags...)
-			args = append(append(args, "-o", program), files...)
-			if out, err := exec.Command(b.cc, append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
-				return fmt.Errorf("%s %s: %w\n%s", b.cc, name, err, out)
+		for program, objects := range map[string][]string{programs[name]: inSuite[name], toolPrograms[name]: inTool[name]} {
+			if err := mpijob.Compile(b.cc, program, slices.Concat(b.flags, objects, []string{"-lpthread", "-ldl"})...); err != nil {
+				return err
 			}
 		}
 	}

@@ -39,12 +39,30 @@ func Main(m *testing.M, prepare func(dir string) error) int {
 // BuildCommand builds mpitrace in a directory and returns its path.
 func BuildCommand(dir string) (string, error) {
 	path := filepath.Join(dir, "mpitrace")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/mpitrace/mpitrace/cmd/mpitrace")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return path, BuildStatic(path, "cmd/mpitrace")
+}
+
+// BuildStatic builds a command of the project that needs no library.
+func BuildStatic(path, pkg string) error {
+	return goBuild(path, "CGO_ENABLED=0", "-ldflags=-s -w", pkg)
+}
+
+// BuildService builds the thread of a rank that registers memory, with the whole of Go,
+// as an archive in a directory, and returns its path.
+func BuildService(dir string) (string, error) {
+	path := filepath.Join(dir, "regservice.a")
+	return path, goBuild(path, "CGO_ENABLED=1", "-buildmode=c-archive", "shim/regservice/archive")
+}
+
+// goBuild builds a package of the project with the flags of the Makefile, which has
+// compiled most of what it needs.
+func goBuild(path, env, flag, pkg string) error {
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", flag, "-o", path, "github.com/mpitrace/mpitrace/"+pkg)
+	cmd.Env = append(os.Environ(), env)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
-	return path, nil
+	return nil
 }
 
 // CopyBuilt copies a library that make build left, for a test two folders below

@@ -2,7 +2,6 @@ package stale
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,9 +19,10 @@ func buildCache(t *testing.T, cc string, flags ...string) string {
 	t.Helper()
 	need(t, mpijob.Tools("gcc libopenmpi-dev libmpich-dev", cc))
 	dir := t.TempDir()
-	archive, exe := filepath.Join(dir, "shim.a"), filepath.Join(dir, "cache")
-	if out, err := exec.Command("go", "build", "-buildmode=c-archive", "-o", archive, "../../shim/regservice/archive").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	exe := filepath.Join(dir, "cache")
+	archive, err := mpijob.BuildService(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
 	args := append(flags, "-Wl,--wrap=mt_fabric_mr_register,--wrap=mt_fabric_mr_destroy", "programs/cache.c")
 	for _, pattern := range []string{"programs/ways_*.c", "../../c/regservice/*.c", "../../c/regcache/*.c", "../../c/fabric/*.c", "../../c/fabric/[^t]*/*.c"} {

@@ -2,7 +2,6 @@ package vm
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,11 +15,10 @@ import (
 func buildCache(t *testing.T, cc string, more ...string) (program, mpitrace string) {
 	t.Helper()
 	dir := t.TempDir()
-	archive := filepath.Join(dir, "service.a")
-	if out, err := exec.Command("go", "build", "-buildmode=c-archive", "-o", archive, top+"/shim/regservice/archive").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	archive, err := mpijob.BuildService(dir)
+	if err == nil {
+		mpitrace, err = mpijob.BuildCommand(dir)
 	}
-	mpitrace, err := mpijob.BuildCommand(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

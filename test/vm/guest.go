@@ -68,12 +68,7 @@ var prepared = sync.OnceValues(func() (preparation, error) {
 		return p, err
 	}
 	p.init = filepath.Join(top, "build", "vm", "init")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", p.init, "github.com/mpitrace/mpitrace/test/vm/guest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	return p, nil
+	return p, mpijob.BuildStatic(p.init, "test/vm/guest")
 })
 
 type preparation struct {
