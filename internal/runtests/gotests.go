@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,6 +20,18 @@ const module = "github.com/mpitrace/mpitrace"
 // the job did: nothing else should want the processors meanwhile.
 var alone = []string{module + "/test/measure"}
 
+// longest are packages that take minutes, and begin before the others, so that none is
+// left to itself at the end.
+var longest = []string{module + "/test/vm", module + "/test/act", module + "/test/runtime"}
+
+// order is the place of a package in longest, or behind it.
+func order(pkg string) int {
+	if i := slices.Index(longest, pkg); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
 // goTests runs the Go tests, three packages at a time also on two processors: most start
 // MPI jobs or guests, whose ends wait for each other for much of their time.
 func goTests(t *tally) {
@@ -27,8 +40,9 @@ func goTests(t *tally) {
 		t.fail("go list", err.Error()+"\n")
 		return
 	}
-	others := slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool { return slices.Contains(alone, pkg) })
-	testPackages(t, 3, others)
+	packages := slices.DeleteFunc(strings.Fields(string(out)), func(pkg string) bool { return slices.Contains(alone, pkg) })
+	slices.SortStableFunc(packages, func(a, b string) int { return cmp.Compare(order(a), order(b)) })
+	testPackages(t, 3, packages)
 	testPackages(t, 1, alone)
 	for _, pkg := range concurrent {
 		step(t, "race detector: "+pkg, false, "go", "test", "-race", "-count=1", "-timeout", "10m", pkg)
