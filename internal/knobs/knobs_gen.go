@@ -31,7 +31,7 @@ var All = []Knob{
 	{"reuse", "MPITRACE_REUSE", "reuse", "bool", "1", []string(nil), 0, 0, "shim", "follow how often message buffers are used again"},
 	{"trace", "MPITRACE_TRACE", "trace", "bool", "0", []string(nil), 0, 0, "shim", "write every call and message to a trace file, to find who waited for whom"},
 	{"trace_bytes", "MPITRACE_TRACE_BYTES", "trace-bytes", "size", "256M", []string(nil), 0, 0, "shim", "largest trace file of a rank; what comes later is counted, not kept"},
-	{"act", "MPITRACE_ACT", "act", "text", "auto", []string(nil), 0, 0, "run", "carry messages, by this policy: a line or a file (docs/policy.md); the option alone means auto, without it nothing is carried"},
+	{"act", "MPITRACE_ACT", "act", "text", "auto", []string(nil), 0, 0, "run", "carry messages, by this policy: a line or a file (docs/policy.md); the option alone means auto; without it the mode, or the site's policy, decides"},
 	{"act_runtime", "MPITRACE_ACT_RUNTIME", "act-runtime", "path", "", []string(nil), 0, 0, "shim", "path of libmpishim-rt.so; default: beside libmpishim.so"},
 	{"act_wait", "MPITRACE_ACT_WAIT", "act-wait", "int", "30", []string(nil), 1, 3600, "shim", "seconds that act mode waits for all ranks to report, and for all to load it, before the job is only observed"},
 	{"act_faults", "MPITRACE_ACT_FAULTS", "", "path", "", []string(nil), 0, 0, "internal", "a fault script (docs/fabric-faults.md) for the device of act mode; for tests"},
