@@ -248,4 +248,4 @@ func (r *runner) once(ctx context.Context, b *Benchmark, v variant, command []st
 	return out, wrong
 }
 
-var errTimeout = errors.New("the job took longer than --timeout and was ended")
+var errTimeout = errors.New("the job took longer than --timeout, or did not end once it was measured, and was ended")
