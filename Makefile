@@ -3,6 +3,8 @@
 # make help   all targets
 
 BUILD   := build
+# For the builds that demo and test begin with.
+AT_ONCE := -j$(shell nproc)
 CC      := gcc
 CFLAGS  ?= -O2 -g
 NO_PATH := -ffile-prefix-map=$(CURDIR)=.
@@ -241,7 +243,8 @@ $(BUILD)/examples/heat_f08: examples/heat_f08.f90
 
 # Open MPI asks to be told that root is meant; more ranks than cores yield.
 demo: deps-demo
-	@$(MAKE) --no-print-directory -j$(shell nproc) build $(BUILD)/examples/heat $(BUILD)/examples/heat_f08
+	@$(MAKE) --no-print-directory $(AT_ONCE) build \
+		$(BUILD)/examples/heat $(BUILD)/examples/heat_f08
 	rm -rf $(BUILD)/demo
 	OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 	$(BUILD)/mpitrace run -o $(BUILD)/demo -- mpirun.openmpi --oversubscribe \
@@ -251,7 +254,7 @@ demo: deps-demo
 # ---- tests ----
 
 test: deps-test modules
-	@$(MAKE) --no-print-directory -j$(shell nproc) build
+	@$(MAKE) --no-print-directory $(AT_ONCE) build
 	$(GO) run ./internal/runtests
 
 c-test:

@@ -82,7 +82,7 @@ func benchList() string {
 func (o *benchOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.MPIRun, "mpirun", "", "`launcher` and its options in one word, without -n (default: the first launcher on PATH, as docs/bench.md lists them)")
+	f.StringVar(&o.MPIRun, "mpirun", "", "`launcher` and its options in one word, without -n (default: the first of mpirun, mpiexec, mpirun.openmpi, mpirun.mpich and srun on PATH)")
 	f.StringVar(&o.CC, "cc", "", "MPI `compiler` (default: mpicc of the launcher's family)")
 	f.IntVarP(&o.Ranks, "ranks", "n", 0, "ranks (default: as many as a benchmark needs, at most the cores, at least 2)")
 	f.IntVar(&o.Reps, "reps", 0, "runs of each variant (default 5, with --quick 1)")

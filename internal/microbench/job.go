@@ -104,7 +104,7 @@ func collect(job, dir string) error {
 }
 
 // finalizing is how long a job has for its MPI_Finalize once all is measured. That of
-// MPICH over TCP hangs in one job of three.
+// MPICH over TCP hangs now and then.
 const finalizing = 10 * time.Second
 
 // printed is what a job prints; the first time that the end of the measurement is in it,

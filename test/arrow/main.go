@@ -31,16 +31,17 @@ func show(path string) error {
 	defer f.Close()
 	for i := range f.MetaData().Schema.NumColumns() {
 		c := f.MetaData().Schema.Column(i)
-		var sum float64
-		values := int64(0)
+		sum, values := 0.0, int64(0)
 		for g := range f.NumRowGroups() {
 			chunk, err := f.RowGroup(g).Column(i)
 			if err != nil {
 				return err
 			}
-			if err := add(chunk, &sum, &values); err != nil {
+			more, n, err := sumOf(chunk)
+			if err != nil {
 				return fmt.Errorf("%s: %w", c.Name(), err)
 			}
+			sum, values = sum+more, values+n
 		}
 		fmt.Printf("%s\t%d\t%s\t%s\t%s\t%d\t%.6f\n", path, f.NumRows(), c.Name(), kindOf(c), encodings(f, i), f.NumRows()-values, sum)
 	}
@@ -60,19 +61,24 @@ func kindOf(c *schema.Column) string {
 	return strings.ToLower(c.PhysicalType().String())
 }
 
-// add adds the values of a chunk of a column to a sum, and to their number.
-func add(chunk file.ColumnChunkReader, sum *float64, values *int64) error {
+// sumOf is the sum of a chunk of a column, and how many values it has.
+func sumOf(chunk file.ColumnChunkReader) (sum float64, values int64, err error) {
 	switch r := chunk.(type) {
 	case *file.Int64ColumnChunkReader:
-		return addBatches(r, func(v int64) float64 { return float64(v) }, sum, values)
+		return sumOfBatches(r, func(v int64) float64 { return float64(v) })
 	case *file.Float64ColumnChunkReader:
-		return addBatches(r, func(v float64) float64 { return v }, sum, values)
+		return sumOfBatches(r, func(v float64) float64 { return v })
 	case *file.ByteArrayColumnChunkReader:
-		return addBatches(r, func(v parquet.ByteArray) float64 { return float64(len(v)) }, sum, values)
+		return sumOfBatches(r, func(v parquet.ByteArray) float64 { return float64(len(v)) })
 	case *file.BooleanColumnChunkReader:
-		return addBatches(r, func(v bool) float64 { return map[bool]float64{true: 1}[v] }, sum, values)
+		return sumOfBatches(r, func(v bool) float64 {
+			if v {
+				return 1
+			}
+			return 0
+		})
 	}
-	return fmt.Errorf("no column of mpitrace is of type %v", chunk.Type())
+	return 0, 0, fmt.Errorf("no column of mpitrace is of type %v", chunk.Type())
 }
 
 // reader reads values of a chunk, and levels: 0 is a row without a value.
@@ -81,19 +87,19 @@ type reader[V any] interface {
 	ReadBatch(rows int64, values []V, definitions, repetitions []int16) (total int64, read int, err error)
 }
 
-func addBatches[V any](r reader[V], worth func(V) float64, sum *float64, values *int64) error {
+func sumOfBatches[V any](r reader[V], worth func(V) float64) (sum float64, values int64, err error) {
 	batch, levels := make([]V, 1024), make([]int16, 1024)
 	for r.HasNext() {
 		_, read, err := r.ReadBatch(int64(len(batch)), batch, levels, nil)
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
 		for _, v := range batch[:read] {
-			*sum += worth(v)
+			sum += worth(v)
 		}
-		*values += int64(read)
+		values += int64(read)
 	}
-	return nil
+	return sum, values, nil
 }
 
 // encodings is the row groups and the encodings of a column in the first.
