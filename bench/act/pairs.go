@@ -72,3 +72,12 @@ func quotientOf(base, other *microbench.Sample) *quotient {
 	}
 	return q
 }
+
+// ofBeside is what the benchmarks that compare within one job say, in per cent of the
+// same on communicator "beside".
+func ofBeside(s *microbench.Sample) *quotient {
+	if s == nil {
+		return nil
+	}
+	return quotientOf(&microbench.Sample{Values: slices.Repeat([]float64{100}, len(s.Values))}, s)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -102,6 +103,20 @@ func (b *bench) micro(p place, m mpijob.MPI, names []string, reps int, policies 
 		res.Warnings = nil // of the processors where it was started, which is not where all ranks are
 	}
 	return report, report.WriteText(os.Stdout)
+}
+
+// beside writes policies, by name, with a rule of their own for communicator "beside",
+// and returns their files. What tells the two apart is then measured within one job.
+func (b *bench) beside(rule string, settings map[string]string) (map[string]string, error) {
+	files := map[string]string{}
+	for name, of := range settings {
+		files[name] = filepath.Join(b.scratch, name+".json")
+		text := fmt.Sprintf(`{"schema": 1, "mode": "act", %s, "rules": [{"when": {"communicator": "beside"}, "use": {%s}}]}`, of, rule)
+		if err := os.WriteFile(files[name], []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // everywhere runs benchmarks in those of several places that -where chooses, with

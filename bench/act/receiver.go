@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/mpitrace/mpitrace/internal/microbench"
@@ -73,19 +72,16 @@ func exchanges(b *bench) error {
 		})
 }
 
-// crossings compares with what asks nobody, not with the MPI library: a rule for the
-// communicator on which the program does the same in turn.
+// crossings compares with what asks nobody, not with the MPI library.
 func crossings(b *bench) error {
-	policies := []string{filepath.Join(b.scratch, "asks.json"), filepath.Join(b.scratch, "always.json")}
-	for i, more := range []string{"", `"rtr_sample": 1000000, `} {
-		text := fmt.Sprintf(`{"schema": 1, "mode": "act", "rendezvous": "receiver", %s"rules": [{"when": {"communicator": "beside"}, "use": {"rendezvous": "read-event"}}]}`, more)
-		if err := os.WriteFile(policies[i], []byte(text), 0o644); err != nil {
-			return err
-		}
+	const nobody = `"rendezvous": "read-event"`
+	policies, err := b.beside(nobody, map[string]string{"asks": `"rendezvous": "receiver"`, "always": `"rendezvous": "receiver", "rtr_sample": 1000000`})
+	if err != nil {
+		return err
 	}
 	return b.everywhere([]place{here, between},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
-			return b.micro(p, m, []string{"crossing"}, 7, policies, "--sizes", "1K,128K", "--limit-ms", "400", "--iterations", "20000")
+			return b.micro(p, m, []string{"crossing"}, 7, []string{policies["asks"], policies["always"]}, "--sizes", "1K,128K", "--limit-ms", "400", "--iterations", "20000")
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "crossing", "beside_pct") {
@@ -99,10 +95,7 @@ func crossings(b *bench) error {
 				}
 				for i, policy := range []string{asks, always} {
 					g := goal{what: "crossed requests, " + what + ", time against none, " + policy, where: p.name + ", " + m.Name, most: most}
-					if of := row.Act[i].Sample; of != nil {
-						g = g.of(quotientOf(&microbench.Sample{Values: slices.Repeat([]float64{100}, len(of.Values))}, of))
-					}
-					b.reach(g)
+					b.reach(g.of(ofBeside(row.Act[i].Sample)))
 				}
 			}
 		})

@@ -15,89 +15,102 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-// eagers are short messages by copy and straight from their buffers: where whoever
-// sends carries out the work of the device, and where a thread does, over shared memory
-// and over iWARP, in runs of their own, for with fewer processors than ranks and threads
-// these take long.
-var eagers = [][]string{
-	{"eager=copy", "eager=reuse"},
-	{"eager=copy,engine=thread", "eager=reuse,engine=thread"},
-	{"eager=copy,engine=thread,device=iwarp:lo", "eager=reuse,engine=thread,device=iwarp:lo"},
-}
+// engines carry out the work of a device that is software: whoever sends, and a thread,
+// over shared memory and over iWARP, in runs of their own, for with fewer processors than
+// ranks and threads these take long.
+var engines = []string{"inline", "thread", "thread,device=iwarp:lo"}
 
 // ranksAndThreads of a job with engine=thread.
 const ranksAndThreads = 4
 
 // crowded says, and notes, that a part is not measured because ranks and engines
 // would share processors.
-func (b *bench) crowded(part string, policies []string) bool {
-	if !strings.Contains(policies[0], "engine=thread") || runtime.NumCPU() >= ranksAndThreads {
+func (b *bench) crowded(part, engine string) bool {
+	if engine == "inline" || runtime.NumCPU() >= ranksAndThreads {
 		return false
 	}
-	fmt.Printf("\n%s of %s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
-		part, strings.Join(policies, ", "), ranksAndThreads, runtime.NumCPU())
-	b.reach(goal{what: part + ", " + policies[1], where: here.name})
+	fmt.Printf("\n%s with engine=%s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
+		part, engine, ranksAndThreads, runtime.NumCPU())
+	b.reach(goal{what: part + ", engine=" + engine, where: here.name})
 	return true
 }
 
-// reuse: a spectrum of 1000 buffers, the i-th of which is sent from i times;
-// blocking sends one behind the other; buffers that are not used again; and what a
-// ping-pong gains of what it could.
+// reuse: short messages by copy and straight from their buffers.
 func reuse(b *bench) error {
-	var failed error
-	for _, part := range []struct {
-		bench, metric string
-		settings      []string
-		more          bool // is better
-	}{
-		{"spectrum", "half_rtt_us", []string{"--sizes", "128,256,512,1K,2K,4K,8K,16K"}, false},
-		{"bandwidth", "mb_s", []string{"--sizes", "1K,4K,16K", "--modes", "blocking"}, true},
-		{"reuse", "half_rtt_us", []string{"--sizes", "1K,8K"}, false},
-	} {
-		if !b.quick {
-			part.settings = append(part.settings, "--limit-ms", "300")
+	failed := againstNative(b)
+	for _, engine := range engines {
+		failed = errors.Join(failed, againstCopies(b, engine))
+		if engine != "inline" {
+			failed = errors.Join(failed, pingPong(b, engine))
 		}
-		for _, policies := range eagers {
-			if b.crowded(part.bench, policies) {
-				continue
-			}
-			failed = errors.Join(failed, b.everywhere([]place{here},
-				func(p place, m mpijob.MPI) (*microbench.Report, error) {
-					return b.micro(p, m, []string{part.bench}, 3, policies, part.settings...)
-				},
-				func(p place, m mpijob.MPI, r *microbench.Report) {
-					for _, row := range rowsOf(r, part.bench, part.metric) {
-						b.reuseGoals(part.bench, p.name+", "+m.Name+dims(row), row, r.Act, part.more)
-					}
-				}))
-		}
-	}
-	for _, policies := range eagers[1:] {
-		failed = errors.Join(failed, pingPong(b, policies))
 	}
 	return failed
 }
 
-// reuseGoals are those of one row: straight from buffers against native, and
-// against copies of the same engine.
-func (b *bench) reuseGoals(name, where string, row *microbench.Row, policies []string, more bool) {
-	for i, policy := range policies {
-		g := goal{what: name + ", against native, " + policy, where: where}.of(quotientOf(row.Native, row.Act[i].Sample))
-		if name == "spectrum" && policy == "eager=reuse" {
-			g.most = ptr(1)
-		}
-		b.reach(g)
-		if i == 0 {
-			continue
-		}
-		g = goal{what: name + ", against copies, " + policy, where: where}.of(quotientOf(row.Act[i-1].Sample, row.Act[i].Sample))
-		if more {
-			g.least = ptr(0.99)
-		} else {
-			g.most = ptr(1.01)
-		}
-		b.reach(g)
+// againstNative: a spectrum of buffers, the i-th of which is sent from i times, and
+// blocking sends one behind the other. Whole jobs are compared, many short ones.
+func againstNative(b *bench) error {
+	return b.everywhere([]place{here},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"spectrum", "bandwidth"}, 21, []string{"eager=copy", "eager=reuse", "auto"},
+				"--sizes", "128,256,512,1K,2K,4K,8K,16K", "--modes", "blocking", "--buffers", "200", "--limit-ms", "50")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, part := range []struct {
+				bench, metric, what string
+				more                bool // is better
+			}{
+				{"spectrum", "half_rtt_us", "spectrum, time", false},
+				{"bandwidth", "mb_s", "blocking sends, rate", true},
+			} {
+				for _, row := range rowsOf(r, part.bench, part.metric) {
+					for i, policy := range r.Act {
+						g := goal{what: part.what + " against native, " + policy, where: p.name + ", " + m.Name + dims(row)}
+						switch {
+						case policy == "eager=copy": // beside the others
+						case part.more:
+							g.least = ptr(1)
+						default:
+							g.most = ptr(1)
+						}
+						b.reach(g.of(quotientOf(row.Native, row.Act[i].Sample)))
+					}
+				}
+			}
+		})
+}
+
+// againstCopies: what may leave straight from its buffer, and does where that pays,
+// against what is always copied, on two communicators of one job. auto finds out by
+// itself, eager=reuse is told so.
+func againstCopies(b *bench, engine string) error {
+	if b.crowded("short messages against copies", engine) {
+		return nil
 	}
+	words, device := strings.Split(engine, ","), ""
+	if len(words) > 1 {
+		device = fmt.Sprintf(`, "device": %q`, strings.TrimPrefix(words[1], "device="))
+	}
+	policies, err := b.beside(`"eager": "copy"`, map[string]string{
+		"reuse": fmt.Sprintf(`"engine": %q, "eager": "reuse"%s`, words[0], device),
+		"auto":  fmt.Sprintf(`"engine": %q%s`, words[0], device),
+	})
+	if err != nil {
+		return err
+	}
+	return b.everywhere([]place{here},
+		func(p place, m mpijob.MPI) (*microbench.Report, error) {
+			return b.micro(p, m, []string{"paired"}, 9, []string{policies["reuse"], policies["auto"]},
+				"--sizes", "128,512,1K,4K,8K,16K", "--iterations", "20000", "--buffers", "500", "--limit-ms", "400")
+		},
+		func(p place, m mpijob.MPI, r *microbench.Report) {
+			for _, row := range rowsOf(r, "paired", "beside_pct") {
+				for i, policy := range []string{"eager=reuse", "auto"} {
+					g := goal{what: row.Dims[0].Value + ", time against copies, " + policy + ",engine=" + engine, where: p.name + ", " + m.Name + ", " + row.Dims[1].Value, most: ptr(1.01)}
+					b.reach(g.of(ofBeside(row.Act[i].Sample)))
+				}
+			}
+		})
 }
 
 // dims is what a row is of, as the end of a place.
@@ -113,10 +126,11 @@ func dims(row *microbench.Row) string {
 // with the theoretical improvement, Rashti 2010, equation 5.6: the copy less the new
 // overhead, of the latency with copies. Copy and overhead are those that the engine
 // measures in a run of the same program.
-func pingPong(b *bench, policies []string) error {
-	if b.crowded("gain of a ping-pong", policies) {
+func pingPong(b *bench, engine string) error {
+	if b.crowded("gain of a ping-pong", engine) {
 		return nil
 	}
+	policies := []string{"eager=copy,engine=" + engine, "eager=reuse,engine=" + engine}
 	const sizes = "128,256,512,1024,2048,4096,8192"
 	return b.everywhere([]place{here},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {

@@ -124,6 +124,16 @@ var Suite = []*Benchmark{
 		Takes:   append(common("1024,131072", "1024", "2000", "20", "250"), Setting{"cross", "exact,large", "exact,large"}),
 	},
 	{
+		Name: "paired", Program: "paired", Ranks: 2,
+		What:   "short messages from one buffer, from buffers that come again half the time or never, a spectrum of both, blocking sends",
+		Source: "Rashti 2010, 3.5.2, 5.5.1",
+		Dims:   []string{"pattern", "size"}, Metrics: []Metric{{"message_us", "a message", "us"}, {"beside_pct", "of one on communicator beside", "%"}},
+		Context: []Metric{{"buffers", "buffers", ""}},
+		Takes: append(common("1024,8192", "1024", "2000", "20", "400"),
+			Setting{"patterns", "same,half,fresh,spectrum,blocking", "same,half,fresh,spectrum,blocking"},
+			Setting{"buffers", "300", "20"}, Setting{"pool", "67108864", "4194304"}, Setting{"window", "64", "8"}),
+	},
+	{
 		Name: "arrival", Program: "arrival", Ranks: 16,
 		What:   "random arrival before a collective, up to MIF message times late",
 		Source: "Qian 2010, 6.3.2",
