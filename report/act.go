@@ -20,6 +20,7 @@ type Act struct {
 	Bytes     uint64        `json:"bytes"`
 	Sent      uint64        `json:"sent_messages"` // by the same ranks, as observed: ours and the library's
 	SentBytes uint64        `json:"sent_bytes"`
+	Devices   []ActDevice   `json:"devices"` // of the ledgers
 	Ways      []ActWay      `json:"ways"`
 	Decisions []ActDecision `json:"decisions"`
 	Left      []ActLeft     `json:"left"` // to the MPI library, most first
@@ -51,6 +52,12 @@ type ActVerdict struct {
 	Policy string `json:"policy"` // hash
 	Act    bool   `json:"act"`
 	Reason string `json:"reason,omitempty"` // of observing
+}
+
+// ActDevice is what ranks had their messages travel over, inside a machine and beyond.
+type ActDevice struct {
+	Name  string `json:"name"`
+	Ranks int    `json:"ranks"`
 }
 
 // ActWay is what went by one protocol.
@@ -92,6 +99,7 @@ type ActLeft struct {
 type ledgerFile struct {
 	World     string            `json:"world"`
 	Rank      int               `json:"rank"`
+	Device    string            `json:"device"`
 	Counts    segment.ActCounts `json:"counts"`
 	Left      segment.ActCounts `json:"left"`
 	Decisions []ledgerDecision  `json:"decisions"`
@@ -165,7 +173,7 @@ func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 	if len(file.Act) == 0 && len(ledgers) == 0 {
 		return
 	}
-	a := &Act{Verdicts: file.Act, Decisions: []ActDecision{}, Left: []ActLeft{}, ranks: map[string]bool{}}
+	a := &Act{Verdicts: file.Act, Devices: []ActDevice{}, Decisions: []ActDecision{}, Left: []ActLeft{}, ranks: map[string]bool{}}
 	for i := range a.Verdicts {
 		v := &a.Verdicts[i]
 		b.refuted(v)
@@ -282,6 +290,18 @@ func (a *Act) add(l *ledgerFile) {
 		a.addDecision(&l.Decisions[i])
 	}
 	a.addPeers(l)
+	a.addDevice(clean(l.Device))
+}
+
+func (a *Act) addDevice(name string) {
+	i := slices.IndexFunc(a.Devices, func(d ActDevice) bool { return d.Name == name })
+	switch {
+	case name == "": // the segment does not say
+	case i < 0:
+		a.Devices = append(a.Devices, ActDevice{name, 1})
+	default:
+		a.Devices[i].Ranks++
+	}
 }
 
 func (a *Act) addPeers(l *ledgerFile) {
@@ -401,6 +421,13 @@ func (a *Act) Lines() []string {
 	default:
 		out = append(out, fmt.Sprintf("carried %s and %s of the %s and %s that %s sent: %s of the messages, %s of the bytes", plural(int(min(a.Messages, 1<<62)), "message"),
 			bytesText(a.Bytes), plural(int(min(a.Sent, 1<<62)), "message"), bytesText(a.SentBytes), plural(a.Ranks, "rank"), shareText(a.Messages, a.Sent), shareText(a.Bytes, a.SentBytes)))
+	}
+	if len(a.Devices) > 0 {
+		var over []string
+		for _, d := range a.Devices {
+			over = append(over, fmt.Sprintf("%s (%s)", d.Name, plural(d.Ranks, "rank")))
+		}
+		out = append(out, "messages travelled over "+strings.Join(over, ", "))
 	}
 	if n := a.Ranks - a.Ledgers - a.ended; n > 0 {
 		out = append(out, "of "+plural(n, "rank")+" without MPI_Finalize the figures are those of the segment, about a tenth of a second old")

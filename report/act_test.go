@@ -24,7 +24,7 @@ func ledgerJSON(world, rank string) string {
 	if rank == "1" {
 		chosen, runner, reason, change = "read", "write", "no-gain", "0.01"
 	}
-	return `{"schema": 1, "world": "` + world + `", "rank": ` + rank + `, "ranks": 2,
+	return `{"schema": 1, "world": "` + world + `", "rank": ` + rank + `, "ranks": 2, "device": "iwarp:eth` + rank + `",
   "counts": {"eager_messages": 100, "eager_bytes": 6400, "rendezvous_messages": 50, "rendezvous_bytes": 5000000,
     "zero_copy_messages": 60, "zero_copy_bytes": 4800,
     "read_messages": 30, "read_bytes": 3000000, "written_messages": 20, "written_bytes": 2000000, "rtr_sent": 40, "rtr_used": 30, "rtr_crossed": 6, "rtr_mispredicted": 3, "rtr_revoked": 1, "rtr_suspended": 2, "rtr_resumed": 1,
@@ -130,7 +130,7 @@ func TestActSegments(t *testing.T) {
 		t.Errorf("%d ledgers, %d ranks", r.Act.Ledgers, r.Act.Ranks)
 	}
 	want.Ledgers = 1
-	r.Act.Peers, want.Peers = nil, nil // no segment has them
+	r.Act.Peers, want.Peers, want.Devices = nil, nil, want.Devices[:1] // no segment has them
 	if !reflect.DeepEqual(*r.Act, want) {
 		t.Errorf("with a segment in place of a ledger\n%+v\nwith both ledgers\n%+v", *r.Act, want)
 	}

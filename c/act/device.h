@@ -10,12 +10,36 @@
 /* How ranks reach each other: by what all of them have. */
 enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
 
-/* Names of devices, the first of each kind; "": there is none. */
-typedef char mt_act_devices[MT_ACT_VERBS + 1][MT_FABRIC_NAME_BYTES];
+enum { MT_ACT_INTERFACES = 8 };
 
-/* The best kind that this node has between machines, of devices with a port that
- * is up. */
-enum mt_act_reach mt_act_reach(mt_act_devices names_p);
+/* The networks of a node's interfaces, for iWARP; those behind are without bits. */
+struct mt_act_networks {
+    struct mt_fabric_network of[MT_ACT_INTERFACES];
+};
+
+/* What this node has between machines, of devices with a port that is up. */
+struct mt_act_devices {
+    enum mt_act_reach reach; /* the best kind */
+    char verbs[MT_FABRIC_NAME_BYTES]; /* the first; "": there is none */
+    uint32_t interfaces; /* the first few */
+    struct mt_act_interface {
+        char device[MT_FABRIC_NAME_BYTES];
+        uint64_t bits_per_second; /* 0: not known */
+        uint32_t ranks; /* of other machines that have an interface in its network */
+        bool elsewhere; /* another machine has its address: a bridge of containers, say */
+    } interface[MT_ACT_INTERFACES];
+    struct mt_act_networks networks;
+};
+
+void mt_act_devices_find(struct mt_act_devices *devices_p);
+/* Counts a rank of another machine in. */
+void mt_act_devices_meet(struct mt_act_devices *devices,
+                         const struct mt_act_networks *other);
+/* The device by which most ranks of other machines are reached, of several the
+ * fastest, else the first; where no network is common to them, the first whose
+ * address nobody else has, for there may be routes. NULL: there is none of the kind. */
+const char *mt_act_devices_best(const struct mt_act_devices *devices,
+                                enum mt_act_reach reach);
 
 /* The first device with a port that is up and a name that fits the first of the
  * names, or else the second, and so on: devices or ports, perhaps with * ? [ ],

@@ -208,6 +208,9 @@ static void put_ledger(FILE *file, const struct mt_act_host *host,
     fprintf(file, ",\n  \"rank\": %u,\n  \"ranks\": %u,\n  \"policy\": ",
             host->world_rank, host->world_size);
     put_lines(file, host->policy);
+    const char *device = mt_engine_device(engine)->name;
+    fprintf(file, ",\n  \"device\": ");
+    put_string(file, device, strlen(device));
     if (locked != UINT64_MAX) {
         fprintf(file, ",\n  \"locked_memory\": %" PRIu64, locked);
     }

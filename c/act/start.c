@@ -56,6 +56,7 @@ struct mt_act_facts {
     uint64_t processors[MT_ACT_MASK]; /* that it may run on */
     uint32_t reach;
     uint32_t threads;
+    struct mt_act_networks networks;
 };
 
 static uint64_t hash_text(uint64_t hash, const char *text)
@@ -82,7 +83,7 @@ static uint64_t machine_of(void)
     return hash_text(hash, text);
 }
 
-static void facts_of(struct mt_act_facts *facts, mt_act_devices devices)
+static void facts_of(struct mt_act_facts *facts, struct mt_act_devices *devices)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -93,7 +94,9 @@ static void facts_of(struct mt_act_facts *facts, mt_act_devices devices)
         uint64_t bit = CPU_ISSET(i, &set) ? UINT64_C(1) << (i % 64) : 0;
         facts->processors[i / 64] |= bit;
     }
-    facts->reach = mt_act_reach(devices);
+    mt_act_devices_find(devices);
+    facts->reach = devices->reach;
+    facts->networks = devices->networks;
 }
 
 /* Which of the processes are on this machine, if a rule asks. Without memory none
@@ -109,11 +112,12 @@ static void nodes_of(const struct mt_act_facts *all,
     }
 }
 
-/* What the facts of all mean for this rank; *reach_p: the least of all;
- * *processors_p: on how many the ranks of its machine may run. False: all are on one
- * machine. */
+/* What the facts of all mean for this rank; devices: and its node's devices;
+ * *reach_p: the least of all; *processors_p: on how many the ranks of its machine
+ * may run. False: all are on one machine. */
 static bool facts_judge(const struct mt_act_facts *all,
-                        const struct mt_act_facts *mine, uint32_t *reach_p,
+                        const struct mt_act_facts *mine,
+                        struct mt_act_devices *devices, uint32_t *reach_p,
                         uint32_t *processors_p)
 {
     uint64_t processors[MT_ACT_MASK] = {0};
@@ -126,6 +130,8 @@ static bool facts_judge(const struct mt_act_facts *all,
             for (int i = 0; i < MT_ACT_MASK; i++) {
                 processors[i] |= all[r].processors[i];
             }
+        } else {
+            mt_act_devices_meet(devices, &all[r].networks);
         }
     }
     *processors_p = 0;
@@ -202,16 +208,16 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
                                     char device_p[MT_FABRIC_NAME_BYTES])
 {
     struct mt_act_facts mine;
-    mt_act_devices devices;
+    struct mt_act_devices devices;
     uint32_t reach = MT_ACT_VERBS, processors = 0;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
-    facts_of(&mine, devices);
+    facts_of(&mine, &devices);
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
     if (status != MT_OK) {
         free(all);
         return status;
     }
-    bool several = facts_judge(all, &mine, &reach, &processors);
+    bool several = facts_judge(all, &mine, &devices, &reach, &processors);
     if (policy->devices != NULL) {
         mt_act_device_named(policy->devices, policy->devices_bytes, device_p);
     } else if (several && reach == MT_ACT_NOWHERE) {
@@ -220,7 +226,7 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
         status = MT_ENODEVICE;
     } else {
         snprintf(device_p, MT_FABRIC_NAME_BYTES, "%s",
-                 several ? devices[reach] : "shm");
+                 several ? mt_act_devices_best(&devices, reach) : "shm");
     }
     if (status == MT_OK) {
         mt_act.crowded =

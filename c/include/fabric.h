@@ -96,12 +96,20 @@ struct mt_fabric_caps {
     bool shares_memory; /* mt_fabric_remote_pointer */
 };
 
+/* An address and how many of its bits are the network's. */
+struct mt_fabric_network {
+    uint8_t address[16]; /* IPv4: ::ffff:a.b.c.d */
+    uint8_t bits; /* 0: not told */
+};
+
 /* A port of a device. Each is a rail. */
 struct mt_fabric_port {
     char name[MT_FABRIC_NAME_BYTES]; /* "mlx5_0:1", "iwarp:eth0", "shm" */
     uint32_t number;                 /* from 1, as in verbs */
     uint32_t mtu;                    /* bytes */
     uint64_t bits_per_second;        /* 0: not known */
+    struct mt_fabric_network network; /* iwarp, of an address that is good beyond
+                                       * the link */
     bool up;
 };
 

@@ -50,27 +50,123 @@ static void named(const char *names, const char *expected)
     }
 }
 
+/* The same with an IPv4 address and how many bits of it are the network's, and Gbit/s;
+ * up. */
+static void add_interface(const char *name, uint32_t address, uint8_t bits,
+                          uint64_t rate)
+{
+    add("iwarp", name, "u");
+    struct mt_fabric_port *port = &there[there_count - 1].ports[0];
+    port->bits_per_second = rate * 1000000000;
+    port->network.bits = (uint8_t)(bits > 0 ? 96 + bits : 0);
+    port->network.address[10] = port->network.address[11] = 0xff;
+    for (int i = 0; i < 4; i++) {
+        port->network.address[12 + i] = (uint8_t)(address >> (24 - 8 * i));
+    }
+}
+
+static void found(enum mt_act_reach reach, const char *iwarp)
+{
+    struct mt_act_devices devices;
+    mt_act_devices_find(&devices);
+    CHECK(devices.reach == reach);
+    const char *best = mt_act_devices_best(&devices, MT_ACT_IWARP);
+    CHECK(iwarp == NULL ? best == NULL : strcmp(best, iwarp) == 0);
+}
+
+#define IP(a, b, c, d) \
+    ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (d))
+
+static void interface_a(void)
+{
+    there_count = 0;
+    add("iwarp", "iwarp:lo", "u");
+    add_interface("iwarp:docker0", IP(172, 17, 0, 1), 16, 0);
+    add_interface("iwarp:eno1", IP(192, 168, 0, 1), 24, 1);
+    add_interface("iwarp:ib0", IP(10, 0, 129, 1), 17, 100);
+    add_interface("iwarp:ib1", IP(10, 1, 0, 1), 16, 100);
+}
+
+/* Which interface the node of interface_a takes when it has met those of others. */
+static void chosen(const struct mt_act_networks *others, int count,
+                   const char *expected)
+{
+    struct mt_act_devices devices;
+    interface_a();
+    mt_act_devices_find(&devices);
+    for (int i = 0; i < count; i++) {
+        mt_act_devices_meet(&devices, &others[i]);
+    }
+    const char *best = mt_act_devices_best(&devices, MT_ACT_IWARP);
+    if (best == NULL || strcmp(best, expected) != 0) {
+        printf("%d others: %s, not %s\n", count, best, expected);
+        CHECK(false);
+    }
+    there_count = 0;
+}
+
+/* The networks of a node, of what was added. */
+static struct mt_act_networks networks(void)
+{
+    struct mt_act_devices devices;
+    mt_act_devices_find(&devices);
+    there_count = 0;
+    return devices.networks;
+}
+
+static void test_networks(void)
+{
+    struct mt_act_networks other[4];
+    chosen(NULL, 0, "iwarp:docker0"); /* nothing is known: the first */
+
+    /* the bridge of containers is the same on each machine */
+    add_interface("iwarp:docker0", IP(172, 17, 0, 1), 16, 0);
+    other[0] = networks();
+    chosen(other, 1, "iwarp:eno1");
+
+    add_interface("iwarp:docker0", IP(172, 17, 0, 1), 16, 0);
+    add_interface("iwarp:eno1", IP(192, 168, 0, 2), 24, 1);
+    other[1] = networks();
+    chosen(other + 1, 1, "iwarp:eno1");
+
+    add_interface("iwarp:eno1", IP(192, 168, 0, 3), 24, 1);
+    add_interface("iwarp:ib0", IP(10, 0, 128, 3), 17, 100); /* the other order */
+    other[2] = networks();
+    chosen(other + 2, 1, "iwarp:ib0"); /* both lead there: the faster one */
+    chosen(other + 1, 2, "iwarp:eno1"); /* all have only this one */
+
+    add_interface("iwarp:ib0", IP(10, 0, 127, 4), 17, 100); /* one bit too far */
+    add_interface("iwarp:ib1", IP(10, 1, 0, 4), 24, 100); /* another prefix */
+    other[3] = networks();
+    chosen(other + 3, 1, "iwarp:docker0");
+    chosen(other + 2, 2, "iwarp:ib0");
+
+    /* all addresses are elsewhere, too: machines in one network namespace */
+    interface_a();
+    other[0] = networks();
+    chosen(other, 1, "iwarp:ib0");
+}
+
 int main(void)
 {
-    mt_act_devices names;
-    CHECK(mt_act_reach(names) == MT_ACT_NOWHERE);
+    found(MT_ACT_NOWHERE, NULL);
     named("mlx5_*", "mlx5_*"); /* there is nothing at all */
     add("shm", "shm", "u");
     add("iwarp", "iwarp:lo", "u");
-    CHECK(mt_act_reach(names) == MT_ACT_NOWHERE); /* the loopback reaches nobody */
+    found(MT_ACT_NOWHERE, NULL); /* the loopback reaches nobody */
     add("iwarp", "iwarp:eth0", "d");
     add("iwarp", "iwarp:eth1", "u");
-    CHECK(mt_act_reach(names) == MT_ACT_IWARP);
-    CHECK(strcmp(names[MT_ACT_IWARP], "iwarp:eth1") == 0);
+    found(MT_ACT_IWARP, "iwarp:eth1");
     add("verbs", "mlx4_0", "dd");
     add("verbs", "mlx4_1", "");
-    CHECK(mt_act_reach(names) == MT_ACT_IWARP);
+    found(MT_ACT_IWARP, "iwarp:eth1");
     add("verbs", "mlx5_0", "du"); /* any port will do */
-    CHECK(mt_act_reach(names) == MT_ACT_VERBS);
-    CHECK(strcmp(names[MT_ACT_VERBS], "mlx5_0") == 0);
+    found(MT_ACT_VERBS, "iwarp:eth1");
     add("verbs", "mlx5_1", "u");
-    CHECK(mt_act_reach(names) == MT_ACT_VERBS);
-    CHECK(strcmp(names[MT_ACT_VERBS], "mlx5_0") == 0);
+    found(MT_ACT_VERBS, "iwarp:eth1");
+    struct mt_act_devices devices;
+    mt_act_devices_find(&devices);
+    CHECK(strcmp(mt_act_devices_best(&devices, MT_ACT_VERBS), "mlx5_0") == 0);
 
     named("shm", "shm");
     named("iwarp:eth0", "iwarp:eth0"); /* down: whoever opens it says so */
@@ -93,8 +189,9 @@ int main(void)
     }
     add("iwarp", "iwarp:eth0", "u");
     add("shm", "shm", "u");
-    CHECK(mt_act_reach(names) == MT_ACT_IWARP);
-    CHECK(strcmp(names[MT_ACT_IWARP], "iwarp:eth0") == 0);
+    found(MT_ACT_IWARP, "iwarp:eth0");
     named("mlx5_*+shm", "shm");
+
+    test_networks();
     return check_failures != 0;
 }

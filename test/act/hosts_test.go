@@ -118,3 +118,31 @@ func TestUnreachable(t *testing.T) {
 		}
 	}
 }
+
+// TestNetwork: hosts whose first interface has the same address on each, as the bridge of
+// containers does, take the one whose network they have in common.
+func TestNetwork(t *testing.T) {
+	m := mpijob.All[0]
+	mpijob.Need(t, m.Missing())
+	h, dir, output := hosts.New(t, 2), t.TempDir(), t.TempDir()
+	if err := h.AddNetwork(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range h.Names {
+		runProgram(t, h.On(i, "ip", "addr", "flush", "dev", "eth0"), dir)
+		runProgram(t, h.On(i, "ip", "addr", "add", "172.17.0.1/16", "dev", "eth0"), dir)
+	}
+	words := h.Across(m, compile(t, m, dir, "turns.c"), "20", filepath.Join(dir, "begun"))
+	for i := range words {
+		words[i] = strings.ReplaceAll(words[i], "eth0", "eth1") // of Open MPI
+	}
+	run := append([]string{tool(t), "run", "--act", "--output", output, "--"}, words...)
+	if got, want := runProgram(t, h.OnIn(0, dir, run...), dir), []string{"0: right", "1: right", "2: right", "3: right"}; !slices.Equal(got, want) {
+		t.Errorf("turns.c said %q", got)
+	}
+	for _, l := range ledgers(t, output, 4) {
+		if l.Device != "iwarp:eth1" {
+			t.Errorf("rank %d took %q", l.Rank, l.Device)
+		}
+	}
+}

@@ -41,6 +41,7 @@ func decided(t *testing.T, output, hash string, ranks int) {
 // ledger is what a rank has left behind, of which this is read here.
 type ledger struct {
 	Rank   int
+	Device string
 	Policy []string
 	Counts map[string]uint64
 	Left   map[string]uint64

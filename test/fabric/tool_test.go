@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -264,6 +266,40 @@ func receivedPackets(t *testing.T) uint64 {
 	}
 	t.Fatalf("no iwarp:lo in %s", o.out)
 	return 0
+}
+
+// TestToolNetworks: list has the network of each interface, as the system says it.
+func TestToolNetworks(t *testing.T) {
+	var list struct {
+		Devices []struct {
+			Name  string
+			Ports []struct{ Network string }
+		}
+	}
+	o := runTool(t, "address", "list", "--json")
+	if err := json.Unmarshal([]byte(o.out), &list); err != nil {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	loopback := false
+	for _, d := range list.Devices {
+		name, iwarp := strings.CutPrefix(d.Name, "iwarp:")
+		network := d.Ports[0].Network
+		loopback = loopback || name == "lo" && network == "127.0.0.1/8"
+		if !iwarp || network == "" { // it has an address that is good on its link only
+			continue
+		}
+		i, err := net.InterfaceByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses, err := i.Addrs()
+		if err != nil || !slices.ContainsFunc(addresses, func(a net.Addr) bool { return a.String() == network }) {
+			t.Errorf("%s has %s, and the system says %v, %v", d.Name, network, addresses, err)
+		}
+	}
+	if !loopback {
+		t.Errorf("no 127.0.0.1/8 in %s", o.out)
+	}
 }
 
 // TestToolCounters: list says what the system has counted.

@@ -157,9 +157,41 @@ static const struct ifaddrs *mt_interface_best(const struct ifaddrs *list,
     return best;
 }
 
-static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
-                           bool up)
+static struct sockaddr_storage mt_interface_socket(const struct sockaddr *from)
 {
+    struct sockaddr_storage to = {0};
+    memcpy(&to, from,
+           from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+                                      : sizeof(struct sockaddr_in6));
+    return to;
+}
+
+static struct mt_fabric_network mt_interface_network(const struct ifaddrs *i)
+{
+    struct mt_fabric_network network = {.bits = 0};
+    struct mt_iwarp_address address, mask;
+    struct sockaddr_storage self = mt_interface_socket(i->ifa_addr);
+    if (i->ifa_netmask == NULL || !mt_address_of_socket(&self, &address)) {
+        return network;
+    }
+    struct sockaddr_storage netmask = mt_interface_socket(i->ifa_netmask);
+    struct in6_addr in6;
+    memcpy(&in6, address.ip, sizeof(in6));
+    if (!mt_address_of_socket(&netmask, &mask) || mask.family != address.family ||
+        IN6_IS_ADDR_LINKLOCAL(&in6)) {
+        return network;
+    }
+    memcpy(network.address, address.ip, sizeof(network.address));
+    network.bits = mask.family == 4 ? 96 : 0;
+    for (int b = network.bits / 8; b < 16; b++) {
+        network.bits += (uint8_t)__builtin_popcount(mask.ip[b]);
+    }
+    return network;
+}
+
+static void mt_device_fill(struct mt_fabric_device *d, const struct ifaddrs *i)
+{
+    const char *interface = i->ifa_name;
     *d = (struct mt_fabric_device){
         .provider = "iwarp",
         .caps = mt_soft_caps(),
@@ -174,7 +206,8 @@ static void mt_device_fill(struct mt_fabric_device *d, const char *interface,
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);
     memcpy(d->ports[0].name, d->name, sizeof(d->name));
     d->ports[0].number = 1;
-    d->ports[0].up = up;
+    d->ports[0].up = mt_iwarp_flags_up(i->ifa_flags);
+    d->ports[0].network = mt_interface_network(i);
     d->ports[0].mtu = (uint32_t)mt_interface_number(interface, "mtu");
     d->ports[0].bits_per_second =
         mt_interface_number(interface, "speed") * UINT64_C(1000000);
@@ -194,8 +227,7 @@ static uint32_t mt_iwarp_devices(struct mt_fabric_device *devices,
             continue;
         }
         if (count < limit) {
-            mt_device_fill(&devices[count], i->ifa_name,
-                           mt_iwarp_flags_up(i->ifa_flags));
+            mt_device_fill(&devices[count], i);
         }
         count++;
     }
@@ -259,10 +291,7 @@ static enum mt_status mt_find_self(struct mt_iwarp_context *context,
     const struct ifaddrs *best = mt_interface_best(list, interface);
     struct sockaddr_storage name = {0};
     if (best != NULL) {
-        memcpy(&name, best->ifa_addr,
-               best->ifa_addr->sa_family == AF_INET
-                   ? sizeof(struct sockaddr_in)
-                   : sizeof(struct sockaddr_in6));
+        name = mt_interface_socket(best->ifa_addr);
     }
     freeifaddrs(list);
     context->self.version = MT_IWARP_VERSION;

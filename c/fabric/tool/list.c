@@ -1,8 +1,10 @@
 /* list.c: devices, ports and what they can do. */
 #include "tool.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { COUNTERS = 256 };
 
@@ -90,14 +92,31 @@ static void print_counters(const struct mt_fabric_device *d, uint32_t port)
     printf("}");
 }
 
+/* "10.1.0.2/16", "": not told. */
+static void network_text(const struct mt_fabric_network *n, char *text,
+                         size_t size)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool v4 = n->bits >= 96 && memcmp(n->address, mapped, sizeof(mapped)) == 0;
+    char address[INET6_ADDRSTRLEN] = "";
+    text[0] = '\0';
+    if (n->bits > 0) {
+        inet_ntop(v4 ? AF_INET : AF_INET6, n->address + (v4 ? 12 : 0), address,
+                  sizeof(address));
+        snprintf(text, size, "%s/%d", address, n->bits - (v4 ? 96 : 0));
+    }
+}
+
 static void print_port(const struct mt_fabric_device *d,
                        const struct mt_fabric_port *p, bool json)
 {
+    char network[INET6_ADDRSTRLEN + 4];
+    network_text(&p->network, network, sizeof(network));
     if (json) {
         printf("{\"name\":\"%s\",\"number\":%u,\"mtu_bytes\":%u,"
-               "\"bits_per_second\":%llu,\"up\":%s",
+               "\"bits_per_second\":%llu,\"network\":\"%s\",\"up\":%s",
                p->name, p->number, p->mtu,
-               (unsigned long long)p->bits_per_second,
+               (unsigned long long)p->bits_per_second, network,
                p->up ? "true" : "false");
         print_counters(d, p->number);
         printf("}");
@@ -107,6 +126,9 @@ static void print_port(const struct mt_fabric_device *d,
            p->up ? "up" : "down", p->mtu);
     if (p->bits_per_second > 0) {
         printf(", %.3g Gbit/s", (double)p->bits_per_second / 1e9);
+    }
+    if (network[0] != '\0') {
+        printf(", %s", network);
     }
     printf("\n");
 }
