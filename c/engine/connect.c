@@ -17,6 +17,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     MT_PACKET_BYTES = 4096,
@@ -27,6 +28,7 @@ enum {
                                     * all peers by default, and two send at once */
     MT_ASK_MS = 20, /* until a request that found no room is repeated, */
     MT_ASK_MOST_MS = 1280, /* or one that left, which datagrams.h does not lose */
+    MT_MEET_MS = 500, /* until who still waits tells the others, at the beginning */
 };
 
 /* ---- what leaves ---- */
@@ -338,6 +340,81 @@ enum mt_status mt_connect_open(struct mt_engine *engine,
         engine->peers[i].connect_after = engine->o.datagrams.after;
     }
     return status != MT_OK ? status : opened;
+}
+
+/* Of each process the neighbours at distances 1, 2, 4, .. before and behind it, as in a
+ * dissemination barrier (Hensgen, Finkel and Manber, 1988): they find out whether this
+ * device reaches the other machines, and what is known of a peer stays small. */
+static struct mt_engine_peer *mt_connect_behind(struct mt_engine *engine,
+                                                uint32_t far)
+{
+    return &engine->peers[(engine->process + far) % engine->processes];
+}
+
+static struct mt_engine_peer *mt_connect_before(struct mt_engine *engine,
+                                                uint32_t far)
+{
+    return &engine->peers[(engine->process + engine->processes - far) %
+                          engine->processes];
+}
+
+enum mt_status mt_connect_greet(struct mt_engine *engine)
+{
+    enum mt_status status = MT_OK;
+    for (uint32_t far = 1; far < engine->processes && status == MT_OK; far *= 2) {
+        /* of a request that nobody has made: it means nothing */
+        status = mt_connect_tell(mt_connect_behind(engine, far), 0, NULL, 0);
+    }
+    return status;
+}
+
+/* Nothing is under way to or from it. */
+static bool mt_connect_idle(struct mt_engine_peer *peer)
+{
+    return !peer->ended && mt_datagrams_serve(&peer->engine->datagrams,
+                                              peer->process) == MT_OK;
+}
+
+/* One that has not answered, or has not been heard. */
+static struct mt_engine_peer *mt_connect_silent(struct mt_engine *engine)
+{
+    for (uint32_t far = 1; far < engine->processes; far *= 2) {
+        struct mt_engine_peer *behind = mt_connect_behind(engine, far);
+        struct mt_engine_peer *before = mt_connect_before(engine, far);
+        if (!mt_connect_idle(behind)) {
+            return behind;
+        }
+        if (before->arrived == 0 || !mt_connect_idle(before)) {
+            return before;
+        }
+    }
+    return NULL;
+}
+
+enum mt_status mt_connect_await(struct mt_engine *engine, uint64_t end_ns)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
+    uint64_t turn = mt_engine_now_ns() + MT_MEET_MS * UINT64_C(1000000);
+    for (;;) {
+        /* also for others whose last acknowledgement was lost */
+        mt_engine_progress(engine);
+        struct mt_engine_peer *silent = mt_connect_silent(engine);
+        uint64_t now = mt_engine_now_ns();
+        if (silent == NULL) {
+            return MT_OK;
+        }
+        if (silent->ended || now >= end_ns) {
+            mt_path_say(engine->o.say, engine->o.user,
+                        "rank %u does not answer over %s: name a device by which "
+                        "all ranks reach each other",
+                        silent->process, engine->rails.rails[0].name);
+            return MT_EPEER;
+        }
+        if (now >= turn) {
+            return MT_EAGAIN;
+        }
+        nanosleep(&nap, NULL);
+    }
 }
 
 void mt_connect_close(struct mt_engine *engine)

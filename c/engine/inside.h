@@ -550,6 +550,10 @@ enum {
 /* Collective. rc: of each connection. */
 enum mt_status mt_connect_open(struct mt_engine *engine,
                                const struct mt_fabric_qp_options *rc);
+/* Sends a few others something, and waits for them, and for what others send: MT_EAGAIN:
+ * not long, and somebody has not answered; MT_EPEER: somebody does not, until end_ns. */
+enum mt_status mt_connect_greet(struct mt_engine *engine);
+enum mt_status mt_connect_await(struct mt_engine *engine, uint64_t end_ns);
 void mt_connect_close(struct mt_engine *engine);
 /* The queue pair of a peer is found by its number, and has what it needs before
  * the peer sends (open.c). */

@@ -40,7 +40,7 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
                     i, theirs->version, mine->version);
         return MT_EVERSION;
     }
-    if (theirs->status != MT_OK) { /* it has said so itself */
+    if (theirs->status != MT_OK) { /* it has said so itself, or looks on */
         return theirs->status < MT_STATUSES ? (enum mt_status)theirs->status
                                             : MT_EINVAL;
     }
@@ -58,8 +58,8 @@ static enum mt_status mt_hello_judge(const struct mt_engine_options *o,
     return MT_OK;
 }
 
-/* status: of this process. The verdict on all. READs, WRITEs and rings are used if
- * all have them. */
+/* status: of this process. The verdict on all; MT_EAGAIN: some do not know yet, and
+ * nobody cannot. READs, WRITEs and rings are used if all have them. */
 static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
 {
     const struct mt_engine_options *o = &engine->o;
@@ -72,13 +72,18 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                    .ring_bytes = engine->ring_bytes,
                                    .datagrams = o->datagrams.first};
     struct mt_engine_hello *all = calloc(engine->processes, sizeof(*all));
-    if (status != MT_OK) {
+    bool waits = false;
+    if (status != MT_OK && status != MT_EAGAIN) {
         mt_path_say(o->say, o->user, "cannot take part: %s",
                     mt_status_text(status));
     }
     status = o->wireup.exchange(o->wireup.user, &mine, sizeof(mine), all);
     for (uint32_t i = 0; i < engine->processes && status == MT_OK; i++) {
         status = mt_hello_judge(o, &mine, &all[i], i);
+        if (status == MT_EAGAIN) {
+            waits = true;
+            status = MT_OK;
+        }
         engine->reads = engine->reads && all[i].reads != 0;
         engine->writes = engine->writes && all[i].writes != 0;
         engine->ring_bytes = engine->ring_bytes < all[i].ring_bytes
@@ -86,6 +91,21 @@ static enum mt_status mt_hello(struct mt_engine *engine, enum mt_status status)
                                  : all[i].ring_bytes;
     }
     free(all);
+    return status == MT_OK && waits ? MT_EAGAIN : status;
+}
+
+/* Peers with datagrams are all there, or none goes on. A mesh does that by itself. */
+static enum mt_status mt_hello_datagrams(struct mt_engine *engine,
+                                         enum mt_status status)
+{
+    uint64_t end = mt_engine_now_ns() + MT_MESH_MS * UINT64_C(1000000);
+    status = status == MT_OK ? mt_connect_greet(engine) : status;
+    do {
+        if (status == MT_OK || status == MT_EAGAIN) {
+            status = mt_connect_await(engine, end);
+        }
+        status = mt_hello(engine, status);
+    } while (status == MT_EAGAIN);
     return status;
 }
 
@@ -368,7 +388,7 @@ enum mt_status mt_engine_open(const struct mt_engine_options *options,
         mt_hold_open(engine);
         status = mt_peers_connect(engine);
         if (engine->o.datagrams.first) {
-            status = mt_hello(engine, status); /* a mesh tells all by itself */
+            status = mt_hello_datagrams(engine, status);
         }
     }
     if (status == MT_OK && options->thread) {

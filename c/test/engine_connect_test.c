@@ -1,6 +1,6 @@
 /* sources: c/engine/?*.c c/fabric/?*.c c/fabric/fault/?*.c c/fabric/iwarp/?*.c c/fabric/paths/?*.c c/fabric/shm/?*.c c/fabric/soft/?*.c c/fabric/verbs/?*.c */
-/* engine_connect_test.c: which peers of datagrams get the connections that there
- * are. */
+/* engine_connect_test.c: datagrams first: that all are there is found out at the
+ * beginning; and which peers get the connections that there are. */
 #include "../engine/inside.h"
 #include "engine_fixture.h"
 
@@ -60,6 +60,32 @@ static void run_busiest(void *argument)
     fix_close();
 }
 
+/* Half of the datagrams are lost; each process has heard the others at distances of 1, 2
+ * and 4, and nothing is left to be repeated. */
+static void run_greeting(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    fix_open(&o);
+    for (uint32_t far = 1; far < fix.size; far *= 2) {
+        EQ(fix.engine->peers[(fix.rank + fix.size - far) % fix.size].arrived, 1);
+        CHECK(mt_datagrams_flushed(&fix.engine->datagrams,
+                                   (fix.rank + far) % fix.size));
+    }
+    fix_close();
+}
+
+/* Nothing arrives that process 1 sends: nobody goes on. */
+static void run_silent(void *argument)
+{
+    struct mt_engine_options o = *(struct mt_engine_options *)argument;
+    struct mt_engine *engine;
+    o.fabric.faults = fix.rank == 1 ? o.fabric.faults : NULL;
+    o.wireup = (struct mt_fabric_wireup){
+        .rank = fix.rank, .size = fix.size, .exchange = fix_exchange};
+    o.say = fix_say;
+    EQ(mt_engine_open(&o, &engine), MT_EPEER);
+}
+
 int main(void)
 {
     static const char *const devices[] = {"shm", "iwarp:lo"};
@@ -72,6 +98,13 @@ int main(void)
                                                     .after = AFTER,
                                                     .connections = CONNECTIONS}};
         right = fix_run("the busiest is connected", ALL, run_busiest, &o) && right;
+        o.fabric.faults = fix_script("seed 3\ndrop 1/2 ud\n");
+        right = fix_run("all are there", ALL, run_greeting, &o) && right;
+        remove(o.fabric.faults);
+        o.fabric.faults = fix_script("drop 1/1 ud\n");
+        o.datagrams.tries = 4;
+        right = fix_run("one is silent", ALL, run_silent, &o) && right;
+        remove(o.fabric.faults);
     }
     return !right;
 }

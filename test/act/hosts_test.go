@@ -106,15 +106,17 @@ func TestUnreachable(t *testing.T) {
 		}
 	}
 	program := compile(t, m, dir, "turns.c")
-	run := append([]string{tool(t), "run", "--act=device=iwarp:inside0", "--output", t.TempDir(), "--"}, h.Across(m, program, "20", filepath.Join(dir, "begun"))...)
-	out := finished(t, h.OnIn(0, dir, run...), dir)
-	want := []string{"0: right", "1: right", "2: right", "3: right"}
-	if got := said(out.Stdout); !slices.Equal(got, want) {
-		t.Errorf("the program said %q", got)
-	}
-	for _, part := range []string{"act mode is off, the job is only observed: ", "does not answer over iwarp:inside0"} {
-		if strings.Count(string(out.Stderr), part) != 1 {
-			t.Errorf("no single line with %q:\n%s", part, out.Stderr)
+	for _, policy := range []string{"device=iwarp:inside0", "device=iwarp:inside0,transport=ud-first"} {
+		run := append([]string{tool(t), "run", "--act=" + policy, "--output", t.TempDir(), "--"}, h.Across(m, program, "20", filepath.Join(dir, "begun"))...)
+		out := finished(t, h.OnIn(0, dir, run...), dir)
+		want := []string{"0: right", "1: right", "2: right", "3: right"}
+		if got := said(out.Stdout); !slices.Equal(got, want) {
+			t.Errorf("%s: the program said %q", policy, got)
+		}
+		for _, part := range []string{"act mode is off, the job is only observed: ", "does not answer over iwarp:inside0"} {
+			if strings.Count(string(out.Stderr), part) != 1 {
+				t.Errorf("%s: no single line with %q:\n%s", policy, part, out.Stderr)
+			}
 		}
 	}
 }
