@@ -118,8 +118,8 @@ func parseFlags() (options, error) {
 	return opt, opt.complete()
 }
 
-// checkHosts: between hosts without a fast network MPICH's own MPI_Finalize hangs now
-// and then (test/launch), which is no gate for anything; in act mode it does not.
+// checkHosts: between hosts without a fast network MPICH's own MPI_Finalize hangs often
+// (test/launch), which is no gate for anything; in act mode it does so seldom.
 func (opt *options) checkHosts() error {
 	switch {
 	case opt.hosts < 1 || opt.hosts > 8:
@@ -262,12 +262,16 @@ func newGate(opt options, mpi mpijob.MPI, build string) (*gate, error) {
 	return g, err
 }
 
+// nativeTimes is how often a test that fails between hosts must pass there without the
+// shim to count: some of MPICH hang in MPI_Finalize in 5 of 8 native runs.
+const nativeTimes = 6
+
 // runAll runs the tests and returns the names of those that passed, and how many
 // failed.
 func (g *gate) runAll(opt options, tests []suiteTest) (passed []string, failed int) {
 	run := g.twice
-	if opt.native {
-		run = g.passesAlways
+	if opt.native { // flakes do not get onto the pass list
+		run = func(t suiteTest) error { return g.passesAlways(t, 2) }
 	}
 	for i, t := range tests {
 		start := time.Now()
@@ -275,7 +279,7 @@ func (g *gate) runAll(opt options, tests []suiteTest) (passed []string, failed i
 		switch {
 		case err == nil:
 			passed = append(passed, t.Name)
-		case g.hosts != nil && g.native().passesAlways(t) != nil:
+		case g.hosts != nil && g.native().passesAlways(t, nativeTimes) != nil:
 			fmt.Printf("left out: %s: %s fails between hosts without the shim, too\n", g.mpi.Name, t.Name)
 		default:
 			failed++
