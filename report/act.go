@@ -424,10 +424,15 @@ func (a *Act) Lines() []string {
 	}
 	if len(a.Devices) > 0 {
 		var over []string
+		unknown := a.Ranks
 		for _, d := range a.Devices {
-			over = append(over, fmt.Sprintf("%s (%s)", d.Name, plural(d.Ranks, "rank")))
+			over = append(over, fmt.Sprintf("%s of %s", d.Name, plural(d.Ranks, "rank")))
+			unknown -= d.Ranks
 		}
-		out = append(out, "messages travelled over "+strings.Join(over, ", "))
+		if unknown > 0 {
+			over = append(over, fmt.Sprintf("and what %s did not come to write down", plural(unknown, "rank")))
+		}
+		out = append(out, "device: "+strings.Join(over, ", "))
 	}
 	if n := a.Ranks - a.Ledgers - a.ended; n > 0 {
 		out = append(out, "of "+plural(n, "rank")+" without MPI_Finalize the figures are those of the segment, about a tenth of a second old")

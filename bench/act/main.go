@@ -71,7 +71,7 @@ func main() {
 	mpis := flag.String("mpi", "openmpi,mpich", "MPI libraries, comma separated")
 	flag.StringVar(&b.chosen, "programs", "stencil,HPL,LAMMPS", "whole programs, comma separated")
 	flag.StringVar(&b.where, "where", "", "only the places whose name contains this `text`")
-	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 5 of limits, 3 of overlap, progress, snapshot, receiver (crossings 7), 21 and 9 of reuse (against native, against copies), 5 of programs)")
+	flag.IntVar(&b.reps, "reps", 0, "repetitions (default: 7 of latencies, 5 of limits, 3 of overlap, progress, snapshot, receiver (crossings 7), 21, 9 and 7 of reuse (against native, against copies, ping-pong), 5 of programs)")
 	flag.BoolVar(&b.quick, "quick", false, "smoke run: one repetition of a few iterations")
 	flag.StringVar(&b.build, "build", "build", "`directory` of mpitrace and its libraries")
 	flag.StringVar(&b.out, "out", "build/bench-act", "`directory` for plots")
@@ -169,6 +169,14 @@ func (b *bench) repetitions(n int) int {
 		return 1
 	}
 	return n
+}
+
+// long adds what a smoke run goes without to the settings of a benchmark.
+func (b *bench) long(settings []string, more ...string) []string {
+	if b.quick {
+		return settings
+	}
+	return append(settings, more...)
 }
 
 // load is what /proc/loadavg says, in its first three numbers.

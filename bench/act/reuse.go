@@ -53,7 +53,7 @@ func againstNative(b *bench) error {
 	return b.everywhere([]place{here},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
 			return b.micro(p, m, []string{"spectrum", "bandwidth"}, 21, []string{"eager=copy", "eager=reuse", "auto"},
-				"--sizes", "128,256,512,1K,2K,4K,8K,16K", "--modes", "blocking", "--buffers", "200", "--limit-ms", "50")
+				b.long([]string{"--sizes", "128,256,512,1K,2K,4K,8K,16K", "--modes", "blocking"}, "--buffers", "200", "--limit-ms", "50")...)
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, part := range []struct {
@@ -101,7 +101,7 @@ func againstCopies(b *bench, engine string) error {
 	return b.everywhere([]place{here},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
 			return b.micro(p, m, []string{"paired"}, 9, []string{policies["reuse"], policies["auto"]},
-				"--sizes", "128,512,1K,4K,8K,16K", "--iterations", "20000", "--buffers", "500", "--limit-ms", "400")
+				b.long([]string{"--sizes", "128,512,1K,4K,8K,16K"}, "--iterations", "20000", "--limit-ms", "600")...)
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "paired", "beside_pct") {

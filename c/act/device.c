@@ -23,14 +23,15 @@ static bool up(const struct mt_fabric_device *device)
     return any;
 }
 
-/* The loopback ends at this machine. */
-static enum mt_act_reach reach_of(const struct mt_fabric_device *d)
+/* 0: it reaches nobody. The loopback ends at this machine. */
+static uint32_t reach_of(const struct mt_fabric_device *d)
 {
-    return strcmp(d->provider, "verbs") == 0 ? MT_ACT_VERBS
+    return !up(d)                           ? 0
+           : strcmp(d->provider, "verbs") == 0 ? MT_ACT_VERBS
            : strcmp(d->provider, "iwarp") == 0 &&
                    strcmp(d->name, "iwarp:lo") != 0
                ? MT_ACT_IWARP
-               : MT_ACT_NOWHERE;
+               : 0;
 }
 
 static void add_interface(struct mt_act_devices *devices,
@@ -41,7 +42,8 @@ static void add_interface(struct mt_act_devices *devices,
         struct mt_act_interface *i = &devices->interface[at];
         memcpy(i->device, d->name, sizeof(i->device));
         i->bits_per_second = d->ports[0].bits_per_second;
-        devices->networks.of[at] = d->ports[0].network;
+        devices->networks.of[at].bits_per_second = i->bits_per_second;
+        devices->networks.of[at].network = d->ports[0].network;
     }
 }
 
@@ -51,8 +53,8 @@ void mt_act_devices_find(struct mt_act_devices *devices_p)
     uint32_t count = list(&all);
     memset(devices_p, 0, sizeof(*devices_p));
     for (uint32_t i = 0; i < count; i++) {
-        enum mt_act_reach reach = up(&all[i]) ? reach_of(&all[i]) : MT_ACT_NOWHERE;
-        devices_p->reach = reach > devices_p->reach ? reach : devices_p->reach;
+        uint32_t reach = reach_of(&all[i]);
+        devices_p->reach |= reach;
         if (reach == MT_ACT_IWARP) {
             add_interface(devices_p, &all[i]);
         } else if (reach == MT_ACT_VERBS && devices_p->verbs[0] == '\0') {
@@ -62,50 +64,77 @@ void mt_act_devices_find(struct mt_act_devices *devices_p)
     free(all);
 }
 
-/* Whether the first bits of two addresses are the same. */
-static bool alike(const uint8_t a[16], const uint8_t b[16], uint32_t bits)
+/* Order of two addresses by their first bits; 0: these are the same. */
+static int compare(const struct mt_fabric_network *a,
+                   const struct mt_fabric_network *b, uint32_t bits)
 {
     uint32_t whole = bits / 8, rest = bits % 8;
-    return memcmp(a, b, whole) == 0 &&
-           (rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0);
+    int order = memcmp(a->address, b->address, whole);
+    return order != 0 || rest == 0
+               ? order
+               : (a->address[whole] >> (8 - rest)) -
+                     (b->address[whole] >> (8 - rest));
 }
 
 void mt_act_devices_meet(struct mt_act_devices *devices,
                          const struct mt_act_networks *other)
 {
-    for (uint32_t i = 0; i < devices->interfaces; i++) {
-        const struct mt_fabric_network *mine = &devices->networks.of[i];
+    for (uint32_t n = 0; n < devices->interfaces; n++) {
+        struct mt_act_interface *i = &devices->interface[n];
+        const struct mt_fabric_network *mine = &devices->networks.of[n].network;
         bool common = false;
         for (uint32_t k = 0; k < MT_ACT_INTERFACES && mine->bits != 0; k++) {
-            const struct mt_fabric_network *its = &other->of[k];
-            bool network = its->bits == mine->bits &&
-                           alike(its->address, mine->address, mine->bits);
-            bool address = network && alike(its->address, mine->address, 128);
-            common = common || network;
-            devices->interface[i].elsewhere |= address;
+            const struct mt_fabric_network *its = &other->of[k].network;
+            if (its->bits == mine->bits && compare(its, mine, mine->bits) == 0) {
+                uint64_t speed = other->of[k].bits_per_second;
+                i->bits_per_second =
+                    speed < i->bits_per_second ? speed : i->bits_per_second;
+                i->elsewhere |= compare(its, mine, 128) == 0;
+                common = true;
+            }
         }
-        devices->interface[i].ranks += common;
+        i->ranks += common;
     }
 }
 
-const char *mt_act_devices_best(const struct mt_act_devices *devices,
-                                enum mt_act_reach reach)
+/* How good an address is, whoever it leads to. */
+static int standing(const struct mt_act_devices *devices, uint32_t n)
 {
-    const struct mt_act_interface *best = NULL;
-    if (reach == MT_ACT_VERBS) {
-        return devices->verbs[0] != '\0' ? devices->verbs : NULL;
+    return devices->networks.of[n].network.bits == 0 ? 0
+           : devices->interface[n].elsewhere         ? 1
+                                                     : 2;
+}
+
+static bool better(const struct mt_act_devices *devices, uint32_t n, uint32_t best)
+{
+    const struct mt_act_interface *a = &devices->interface[n];
+    const struct mt_act_interface *b = &devices->interface[best];
+    const struct mt_fabric_network *net = &devices->networks.of[n].network;
+    const struct mt_fabric_network *of = &devices->networks.of[best].network;
+    int by = standing(devices, n) - standing(devices, best);
+    if (by != 0 || a->ranks != b->ranks) {
+        return by != 0 ? by > 0 : a->ranks > b->ranks;
     }
-    for (uint32_t n = 0; n < devices->interfaces; n++) {
-        const struct mt_act_interface *i = &devices->interface[n];
-        if (best == NULL ||
-            (best->elsewhere != i->elsewhere ? best->elsewhere
-             : best->ranks != i->ranks
-                 ? i->ranks > best->ranks
-                 : i->bits_per_second > best->bits_per_second && i->ranks > 0)) {
-            best = i;
-        }
+    if (a->ranks == 0 || a->bits_per_second != b->bits_per_second) {
+        return a->ranks > 0 && a->bits_per_second > b->bits_per_second;
     }
-    return best != NULL ? best->device : NULL;
+    by = compare(net, of, net->bits < of->bits ? net->bits : of->bits);
+    return by != 0 ? by < 0 : net->bits < of->bits;
+}
+
+const char *mt_act_devices_best(const struct mt_act_devices *devices,
+                                uint32_t reach)
+{
+    uint32_t best = 0;
+    if ((reach & devices->reach & MT_ACT_VERBS) != 0) {
+        return devices->verbs;
+    }
+    for (uint32_t n = 1; n < devices->interfaces; n++) {
+        best = better(devices, n, best) ? n : best;
+    }
+    return (reach & devices->reach & MT_ACT_IWARP) != 0
+               ? devices->interface[best].device
+               : NULL;
 }
 
 static bool fits(const char *pattern, const struct mt_fabric_device *device)

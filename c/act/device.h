@@ -7,24 +7,27 @@
 
 #include "../include/fabric.h"
 
-/* How ranks reach each other: by what all of them have. */
-enum mt_act_reach { MT_ACT_NOWHERE, MT_ACT_IWARP, MT_ACT_VERBS };
+/* How ranks reach each other, as bits: by what all of them have, best the higher one. */
+enum mt_act_reach { MT_ACT_IWARP = 1, MT_ACT_VERBS = 2 };
 
-enum { MT_ACT_INTERFACES = 8 };
+enum { MT_ACT_INTERFACES = 16 };
 
 /* The networks of a node's interfaces, for iWARP; those behind are without bits. */
 struct mt_act_networks {
-    struct mt_fabric_network of[MT_ACT_INTERFACES];
+    struct {
+        uint64_t bits_per_second; /* 0: not known */
+        struct mt_fabric_network network;
+    } of[MT_ACT_INTERFACES];
 };
 
 /* What this node has between machines, of devices with a port that is up. */
 struct mt_act_devices {
-    enum mt_act_reach reach; /* the best kind */
+    uint32_t reach; /* the kinds that it has, of enum mt_act_reach */
     char verbs[MT_FABRIC_NAME_BYTES]; /* the first; "": there is none */
     uint32_t interfaces; /* the first few */
     struct mt_act_interface {
         char device[MT_FABRIC_NAME_BYTES];
-        uint64_t bits_per_second; /* 0: not known */
+        uint64_t bits_per_second; /* of the slowest in its network, 0: one's is not known */
         uint32_t ranks; /* of other machines that have an interface in its network */
         bool elsewhere; /* another machine has its address: a bridge of containers, say */
     } interface[MT_ACT_INTERFACES];
@@ -35,11 +38,13 @@ void mt_act_devices_find(struct mt_act_devices *devices_p);
 /* Counts a rank of another machine in. */
 void mt_act_devices_meet(struct mt_act_devices *devices,
                          const struct mt_act_networks *other);
-/* The device by which most ranks of other machines are reached, of several the
- * fastest, else the first; where no network is common to them, the first whose
- * address nobody else has, for there may be routes. NULL: there is none of the kind. */
+/* The device of the best of these kinds; NULL: there is none. Of interfaces the one by
+ * which most ranks of other machines are reached, of several the one in the fastest
+ * network, else in that of the lowest number, so that all take the same; where no
+ * network is common to them, the first whose address nobody else has, for there may be
+ * routes. */
 const char *mt_act_devices_best(const struct mt_act_devices *devices,
-                                enum mt_act_reach reach);
+                                uint32_t reach);
 
 /* The first device with a port that is up and a name that fits the first of the
  * names, or else the second, and so on: devices or ports, perhaps with * ? [ ],

@@ -113,7 +113,7 @@ static void nodes_of(const struct mt_act_facts *all,
 }
 
 /* What the facts of all mean for this rank; devices: and its node's devices;
- * *reach_p: the least of all; *processors_p: on how many the ranks of its machine
+ * *reach_p: by what all have; *processors_p: on how many the ranks of its machine
  * may run. False: all are on one machine. */
 static bool facts_judge(const struct mt_act_facts *all,
                         const struct mt_act_facts *mine,
@@ -124,7 +124,7 @@ static bool facts_judge(const struct mt_act_facts *all,
     uint32_t here = 0, ranks = mt_act.host->world_size;
     for (uint32_t r = 0; r < ranks; r++) {
         mt_act.threads = mt_act.threads || all[r].threads != 0;
-        *reach_p = all[r].reach < *reach_p ? all[r].reach : *reach_p;
+        *reach_p &= all[r].reach;
         if (all[r].machine == mine->machine) {
             here++;
             for (int i = 0; i < MT_ACT_MASK; i++) {
@@ -209,7 +209,7 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
 {
     struct mt_act_facts mine;
     struct mt_act_devices devices;
-    uint32_t reach = MT_ACT_VERBS, processors = 0;
+    uint32_t reach = MT_ACT_IWARP | MT_ACT_VERBS, processors = 0;
     struct mt_act_facts *all = calloc(mt_act.host->world_size, sizeof(*all));
     facts_of(&mine, &devices);
     enum mt_status status = exchange(NULL, &mine, sizeof(mine), all);
@@ -218,15 +218,16 @@ static enum mt_status choose_device(struct mt_act_policy *policy,
         return status;
     }
     bool several = facts_judge(all, &mine, &devices, &reach, &processors);
+    const char *best =
+        several ? mt_act_devices_best(&devices, reach) : "shm";
     if (policy->devices != NULL) {
         mt_act_device_named(policy->devices, policy->devices_bytes, device_p);
-    } else if (several && reach == MT_ACT_NOWHERE) {
+    } else if (best == NULL) { /* nor do the others have any */
         say(NULL, "no device reaches all ranks: mpitrace fabric list, on each "
                   "node, shows what there is");
         status = MT_ENODEVICE;
     } else {
-        snprintf(device_p, MT_FABRIC_NAME_BYTES, "%s",
-                 several ? mt_act_devices_best(&devices, reach) : "shm");
+        snprintf(device_p, MT_FABRIC_NAME_BYTES, "%s", best);
     }
     if (status == MT_OK) {
         mt_act.crowded =

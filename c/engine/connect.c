@@ -137,11 +137,11 @@ static bool mt_connect_take(struct mt_engine_peer *peer)
 static bool mt_connect_wants(const struct mt_engine_peer *peer)
 {
     const struct mt_engine *engine = peer->engine;
-    uint64_t left = mt_connect_left(engine);
+    uint64_t left = mt_connect_left(engine), sent = peer->sent - peer->greeted;
     return peer->connection == MT_CONNECTION_NONE &&
-           peer->sent >= peer->connect_after && left > 0 &&
-           peer->sent * left >= (uint64_t)engine->o.datagrams.after *
-                                    engine->o.datagrams.connections;
+           sent >= peer->connect_after && left > 0 &&
+           sent * left >= (uint64_t)engine->o.datagrams.after *
+                              engine->o.datagrams.connections;
 }
 
 /* How far it is. */
@@ -343,8 +343,9 @@ enum mt_status mt_connect_open(struct mt_engine *engine,
 }
 
 /* Of each process the neighbours at distances 1, 2, 4, .. before and behind it, as in a
- * dissemination barrier (Hensgen, Finkel and Manber, 1988): they find out whether this
- * device reaches the other machines, and what is known of a peer stays small. */
+ * dissemination barrier (Hensgen, Finkel and Manber, 1988): a device that leads nowhere
+ * is found out by them, and all is done with few peers. Whether each reaches each they
+ * do not say. */
 static struct mt_engine_peer *mt_connect_behind(struct mt_engine *engine,
                                                 uint32_t far)
 {
@@ -362,9 +363,13 @@ enum mt_status mt_connect_greet(struct mt_engine *engine)
 {
     enum mt_status status = MT_OK;
     for (uint32_t far = 1; far < engine->processes && status == MT_OK; far *= 2) {
+        struct mt_engine_peer *behind = mt_connect_behind(engine, far);
+        mt_connect_before(engine, far)->greets = true;
+        behind->greeted = true;
         /* of a request that nobody has made: it means nothing */
-        status = mt_connect_tell(mt_connect_behind(engine, far), 0, NULL, 0);
+        status = mt_connect_tell(behind, 0, NULL, 0);
     }
+    engine->counts.datagram_messages = 0;
     return status;
 }
 
@@ -403,7 +408,7 @@ enum mt_status mt_connect_await(struct mt_engine *engine, uint64_t end_ns)
         if (silent == NULL) {
             return MT_OK;
         }
-        if (silent->ended || now >= end_ns) {
+        if (silent->ended || (now >= turn && now >= end_ns)) {
             mt_path_say(engine->o.say, engine->o.user,
                         "rank %u does not answer over %s: name a device by which "
                         "all ranks reach each other",

@@ -190,6 +190,7 @@ struct mt_engine_peer {
     struct mt_reads reads;
     uint32_t writing;       /* of its transfers */
     uint32_t sent, arrived; /* sequence of the last message */
+    bool greeted, greets; /* of these one, either way, was before all others */
     bool offered;           /* a ring, or there was none left */
     struct mt_engine_ring *ring; /* NULL: it has not sent much, nor did we */
     uint32_t shunned; /* ways to it that are not used any more, 1 << way */

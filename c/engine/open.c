@@ -456,7 +456,7 @@ void mt_engine_count_peers(const struct mt_engine *engine,
         const struct mt_engine_peer *p = &engine->peers[i];
         if (i != engine->process) {
             *(mt_peer_connected(p)            ? &peers_p->connected
-              : p->sent > 0 || p->arrived > 0 ? &peers_p->datagrams
+              : p->sent > p->greeted || p->arrived > p->greets ? &peers_p->datagrams
                                               : &peers_p->idle) += 1;
         }
     }

@@ -65,7 +65,7 @@ static void add_interface(const char *name, uint32_t address, uint8_t bits,
     }
 }
 
-static void found(enum mt_act_reach reach, const char *iwarp)
+static void found(uint32_t reach, const char *iwarp)
 {
     struct mt_act_devices devices;
     mt_act_devices_find(&devices);
@@ -114,6 +114,68 @@ static struct mt_act_networks networks(void)
     return devices.networks;
 }
 
+enum { MACHINES = 6, RANKS = 12, NETWORKS = 5 };
+
+static uint32_t draw(uint32_t below)
+{
+    static uint64_t state = 1;
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (uint32_t)(state >> 33) % below;
+}
+
+static void add_random(uint32_t network, uint32_t machine)
+{
+    char name[24];
+    snprintf(name, sizeof(name), "iwarp:n%um%u", network, machine);
+    add_interface(name, IP(10, network, 0, machine + 1), 16, draw(3));
+}
+
+/* Machines that have a network in common, and others and bridges of containers in any
+ * order, take the same one. The speed of an interface may differ from machine to
+ * machine. */
+static void test_alike(void)
+{
+    struct mt_act_devices devices[MACHINES];
+    bool has[NETWORKS];
+    uint32_t machines = 2 + draw(MACHINES - 1), common = draw(NETWORKS);
+    for (uint32_t n = 0; n < NETWORKS; n++) {
+        has[n] = n == common || draw(2) == 0;
+    }
+    for (uint32_t m = 0; m < machines; m++) {
+        uint32_t first = draw(NETWORKS);
+        there_count = 0;
+        for (uint32_t i = 0; i < NETWORKS; i++) {
+            uint32_t n = (first + i) % NETWORKS;
+            if (draw(3) == 0) {
+                add_interface("iwarp:docker0", IP(172, 17, 0, 1), 16, 100);
+            }
+            if (has[n] || draw(3) == 0) {
+                add_random(n, m);
+            }
+        }
+        mt_act_devices_find(&devices[m]);
+    }
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        for (uint32_t m = 0; m < machines; m++) {
+            if (m != rank % machines) {
+                mt_act_devices_meet(&devices[m],
+                                    &devices[rank % machines].networks);
+            }
+        }
+    }
+    for (uint32_t m = 0; m < machines; m++) {
+        char first[24];
+        const char *best = mt_act_devices_best(&devices[0], MT_ACT_IWARP);
+        const char *its = mt_act_devices_best(&devices[m], MT_ACT_IWARP);
+        snprintf(first, sizeof(first), "%.8s", best); /* "iwarp:n3" */
+        if (strncmp(its, first, strlen(first)) != 0) {
+            printf("of %u machines one takes %s, another one %s\n", machines,
+                   best, its);
+            CHECK(false);
+        }
+    }
+}
+
 static void test_networks(void)
 {
     struct mt_act_networks other[4];
@@ -141,19 +203,38 @@ static void test_networks(void)
     chosen(other + 3, 1, "iwarp:docker0");
     chosen(other + 2, 2, "iwarp:ib0");
 
-    /* all addresses are elsewhere, too: machines in one network namespace */
-    interface_a();
+    /* as fast, and in the other order: that of the networks decides */
+    add_interface("iwarp:ib0", IP(10, 1, 0, 5), 16, 100);
+    add_interface("iwarp:ib1", IP(10, 0, 128, 5), 17, 100);
     other[0] = networks();
     chosen(other, 1, "iwarp:ib0");
+
+    /* all addresses are elsewhere, too: machines in one network namespace, of which
+     * one has an address that is good on its link only */
+    interface_a();
+    add_interface("iwarp:veth7", 0, 0, 100);
+    other[0] = networks();
+    chosen(other, 1, "iwarp:ib0");
+    interface_a();
+    add_interface("iwarp:veth7", 0, 0, 100);
+    struct mt_act_devices devices;
+    mt_act_devices_find(&devices);
+    mt_act_devices_meet(&devices, other);
+    CHECK(strcmp(mt_act_devices_best(&devices, MT_ACT_IWARP), "iwarp:ib0") == 0);
+    there_count = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        test_alike();
+    }
 }
 
 int main(void)
 {
-    found(MT_ACT_NOWHERE, NULL);
+    found(0, NULL);
     named("mlx5_*", "mlx5_*"); /* there is nothing at all */
     add("shm", "shm", "u");
     add("iwarp", "iwarp:lo", "u");
-    found(MT_ACT_NOWHERE, NULL); /* the loopback reaches nobody */
+    found(0, NULL); /* the loopback reaches nobody */
     add("iwarp", "iwarp:eth0", "d");
     add("iwarp", "iwarp:eth1", "u");
     found(MT_ACT_IWARP, "iwarp:eth1");
@@ -161,12 +242,15 @@ int main(void)
     add("verbs", "mlx4_1", "");
     found(MT_ACT_IWARP, "iwarp:eth1");
     add("verbs", "mlx5_0", "du"); /* any port will do */
-    found(MT_ACT_VERBS, "iwarp:eth1");
+    found(MT_ACT_IWARP | MT_ACT_VERBS, "iwarp:eth1");
     add("verbs", "mlx5_1", "u");
-    found(MT_ACT_VERBS, "iwarp:eth1");
+    found(MT_ACT_IWARP | MT_ACT_VERBS, "iwarp:eth1");
     struct mt_act_devices devices;
     mt_act_devices_find(&devices);
     CHECK(strcmp(mt_act_devices_best(&devices, MT_ACT_VERBS), "mlx5_0") == 0);
+    CHECK(strcmp(mt_act_devices_best(&devices, MT_ACT_VERBS | MT_ACT_IWARP),
+                 "mlx5_0") == 0);
+    CHECK(mt_act_devices_best(&devices, 0) == NULL);
 
     named("shm", "shm");
     named("iwarp:eth0", "iwarp:eth0"); /* down: whoever opens it says so */

@@ -118,8 +118,8 @@ static uint64_t mt_interface_number(const char *interface, const char *what)
     if (file == NULL) {
         return 0;
     }
-    if (fscanf(file, "%lld", &value) != 1 || value < 0) {
-        value = 0; /* "-1" and EINVAL: not known */
+    if (fscanf(file, "%lld", &value) != 1 || value < 0 || value >= UINT32_MAX) {
+        value = 0; /* "-1", as unsigned too, and EINVAL: not known */
     }
     fclose(file);
     return (uint64_t)value;

@@ -207,7 +207,12 @@ static void measure(struct traffic *t)
         shares[n] = 100.0 * times[PAIRED][n] / times[BESIDE][n];
         times[PAIRED][n++] /= each * (double)t->block;
         done += t->block;
-    } while (n < BENCH_BLOCKS && bench_go_on(spent, bench_pair));
+    } while (n < BENCH_BLOCKS &&
+             (n % WAYS != 0 || bench_go_on(spent, bench_pair)));
+    if (n < BENCH_BLOCKS && t->pattern == SPECTRUM) {
+        bench_note("size %zu: in some runs the time was up before all buffers "
+                   "were used; raise --limit-ms", t->bytes);
+    }
     close_ways(t);
     bench_result("pattern=%s size=%zu message_us=%.4f beside_pct=%.3f "
                  "buffers=%ld",
@@ -221,13 +226,16 @@ static void plan(struct traffic *t, long iterations, long buffers, long pool)
 {
     long most = pool / (long)t->stride;
 
+    if (most == 0) {
+        bench_usage("--pool %ld: less than a buffer of %zu bytes", pool, t->bytes);
+    }
     t->messages = iterations < most ? iterations : most;
     switch (t->pattern) {
     case SPECTRUM:
         t->messages = buffers * (buffers + 1) / 2;
         break;
     case BLOCKING:
-        t->messages = iterations * t->window;
+        t->messages = iterations;
         break;
     default:
         break;
