@@ -66,7 +66,9 @@ static bool describe(struct mt_act_operation *operation,
     operation->type = NULL;
     operation->packed = NULL;
     *buffer_p = (struct mt_buffer){
-        .address = m->buffer, .bytes = (uint64_t)m->count * layout->size};
+        .address = m->buffer,
+        .bytes = (uint64_t)m->count * layout->size,
+        .blocks = m->call == MT_ACT_CALL_SEND};
     if (mt_unlikely(mt_act.rules.count > 0)) {
         buffer_p->terms = terms_of(comm, m, buffer_p->bytes);
     }

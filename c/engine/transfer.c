@@ -118,13 +118,19 @@ enum mt_status mt_transfer_register(struct mt_engine_transfer *t,
     return status;
 }
 
-/* Whether the policy, or what was found out, has it written rather than read. */
+/* Whether the policy, or what was found out, has it written rather than read. Where
+ * a WRITE is done before the peer has the data, and a READ never is, there is nothing to
+ * find out of a sender that waits. */
 static bool mt_transfer_choose(struct mt_engine_transfer *t)
 {
     struct mt_engine *engine = t->request->context->engine;
     const struct mt_engine_terms *terms = mt_terms(engine, &t->request->buffer);
     if (!terms->try_written || !engine->reads || !engine->writes) {
         return terms->rendezvous == MT_ENGINE_RPUT;
+    }
+    if (t->request->buffer.blocks &&
+        engine->rails.rails[0].caps->writes_end_early) {
+        return true;
     }
     return mt_request_choose(t->request, MT_ENGINE_TRIED_WRITING);
 }

@@ -90,6 +90,8 @@ struct mt_fabric_caps {
                               * false: it breaks the connection, as iWARP does */
     bool writes_need_polls;  /* WRITEs of peers land only while somebody polls
                               * here, or an engine thread does */
+    bool writes_end_early; /* SENDs and WRITEs are done before the peer has them: the
+                            * system keeps a copy, as of TCP */
     bool offloads; /* somebody else than who posts and polls carries work out: a
                     * device, or an engine thread */
     bool implicit; /* nothing is pinned: mt_fabric_mr_implicit */

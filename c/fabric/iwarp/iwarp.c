@@ -203,6 +203,7 @@ static void mt_device_fill(struct mt_fabric_device *d, const struct ifaddrs *i)
     d->caps.ud_headroom = MT_IWARP_UD_HEAD;
     d->caps.events = true;
     d->caps.writes_need_polls = true;
+    d->caps.writes_end_early = true;
     snprintf(d->name, sizeof(d->name), "%s%s", mt_prefix, interface);
     memcpy(d->ports[0].name, d->name, sizeof(d->name));
     d->ports[0].number = 1;

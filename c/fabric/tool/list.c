@@ -75,6 +75,7 @@ static void print_caps(const struct mt_fabric_caps *c, bool json)
     print_flag("completion_channels", c->events, json);
     print_flag("waits_for_receive", c->waits_for_receive, json);
     print_flag("writes_need_polls", c->writes_need_polls, json);
+    print_flag("writes_end_early", c->writes_end_early, json);
     print_flag("implicit_region", c->implicit, json);
     print_flag("shares_memory", c->shares_memory, json);
 }
