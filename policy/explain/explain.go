@@ -188,13 +188,13 @@ func explain(s *advise.Site, reuse []reusetrack.Prediction, c *Calibration, p *p
 	}
 	out.choose()
 	if len(out.Candidates) > 1 {
-		out.Job = out.inJob(op, p.Text("proof") == "on")
+		out.Job = out.inJob(op, c.Device, p.Text("proof") == "on")
 	}
 	return out
 }
 
 // inJob is what a rank does that is left the choice; "" where it is what is chosen.
-func (s *Site) inJob(operation string, proof bool) string {
+func (s *Site) inJob(operation, device string, proof bool) string {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(s.Candidates, func(c Candidate) bool { return slices.Contains(names, c.Name) })
 	}
@@ -209,6 +209,8 @@ func (s *Site) inJob(operation string, proof bool) string {
 		return "tries asking first and not, and keeps what is faster"
 	case receiving(operation):
 		return "leaves it to the sender"
+	case has("write") && has("read", "read-event") && proof && operation == "send" && !s.buffered() && strings.HasPrefix(device, "iwarp:"):
+		return "writes, for over TCP that is done when the system has a copy"
 	case has("write") && has("read", "read-event") && proof:
 		return "tries reading and writing, and keeps what is faster"
 	case has("read", "read-event"):
@@ -216,6 +218,9 @@ func (s *Site) inJob(operation string, proof bool) string {
 	}
 	return "writes"
 }
+
+// buffered sends are of a copy.
+func (s *Site) buffered() bool { return strings.Contains(strings.ToLower(s.Function), "bsend") }
 
 // uses is how often a buffer of this size is used on average, 0 if that is not
 // known.
@@ -251,7 +256,7 @@ func (s *Site) eager(out *Candidate, c *Calibration, p *policy.Effective, m *pol
 	case out.Name == "copy":
 		out.NS = copied
 		return
-	case strings.Contains(strings.ToLower(s.Function), "bsend"):
+	case s.buffered():
 		out.Known, out.Note = false, "a buffered send is always copied"
 		return
 	case p.Text("engine") == "inline" && policy.Software(c.Device):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/mpitrace/mpitrace/internal/advise"
@@ -114,6 +115,28 @@ func TestEngine(t *testing.T) {
 		s := Explain(job(), n, effective(t, c.policy)).Sites[0]
 		if reuse := s.Candidates[len(s.Candidates)-1]; reuse.Known != c.known || c.known == (s.Chosen == "copy") && !s.Pinned {
 			t.Errorf("%s, %s: chosen %s, %+v", c.device, c.policy, s.Chosen, reuse)
+		}
+	}
+}
+
+// TestInJob: what a job does with long messages where reading and writing are left.
+func TestInJob(t *testing.T) {
+	const tries, writes = "tries reading", "writes, for over TCP"
+	for _, c := range []struct {
+		function, operation, device string
+		proof                       bool
+		want                        string
+	}{
+		{"MPI_Send", "send", "iwarp:eth0", true, writes},
+		{"MPI_Ssend_c", "send", "iwarp:eth0", true, writes},
+		{"MPI_Bsend", "send", "iwarp:eth0", true, tries},
+		{"MPI_Isend", "isend", "iwarp:eth0", true, tries},
+		{"MPI_Send", "send", "mlx5_0", true, tries},
+		{"MPI_Send", "send", "iwarp:eth0", false, "reads"},
+	} {
+		s := &Site{Function: c.function, Setting: "rendezvous", Candidates: []Candidate{{Name: "read"}, {Name: "write"}}}
+		if got := s.inJob(c.operation, c.device, c.proof); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s over %s, proof %v: %q, want %q", c.function, c.device, c.proof, got, c.want)
 		}
 	}
 }
