@@ -55,9 +55,9 @@ struct mt_buffer {
     uint64_t bytes;                 /* of payload; a multiple of layout->size */
     uint64_t site; /* of a send: where in the program; messages of one place wait
                     * alike. 0: the memory is a copy, not the program's */
-    bool blocks; /* a send, whose caller does nothing else until it is done */
     /* NULL: as all others. Stay until the engine is closed. */
     const struct mt_engine_terms *terms;
+    bool blocks; /* a send, whose caller does nothing else until it is done */
 };
 
 /* ---- the engine ---- */

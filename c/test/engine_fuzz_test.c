@@ -211,13 +211,14 @@ static void begin(void)
           MT_OK);
     for (int i = 0; i < RECEIVES; i++) {
         struct mt_buffer b = {memory[i] + GUARD, i == 2 ? &spread : NULL,
-                              i == 2 ? ROOM / 15 * 10 : ROOM, 0, NULL};
+                              i == 2 ? ROOM / 15 * 10 : ROOM, 0, NULL, false};
         CHECK(mt_engine_receive(context, &receives[i],
                                 i % 2 == 0 ? 1 : MT_ENGINE_ANY,
                                 i == 3 ? MT_ENGINE_ANY : i, &b) == MT_OK);
     }
     for (int i = 0; i < SENDS; i++) {
-        struct mt_buffer b = {payload[i], NULL, i % 2 == 0 ? ROOM : 8, 0, NULL};
+        struct mt_buffer b = {payload[i], NULL, i % 2 == 0 ? ROOM : 8, 0, NULL,
+                              i % 3 == 0};
         CHECK(mt_engine_send(context, &sends[i], 1, i,
                              MT_ENGINE_SYNCHRONOUS, &b) == MT_OK);
     }

@@ -494,8 +494,8 @@ static void layouts(struct mt_engine_context *c)
         /* a layout that goes backward begins at the end */
         char *of = out + (from == 2 ? 48 * (count + 1) : 64);
         char *at = in + (to == 2 ? 48 * (count + 1) : 64);
-        struct mt_buffer bf = {of, lf, count * 24, 0, NULL};
-        struct mt_buffer bt = {at, lt, count * 24, 0, NULL};
+        struct mt_buffer bf = {of, lf, count * 24, 0, NULL, false};
+        struct mt_buffer bt = {at, lt, count * 24, 0, NULL, false};
         struct mt_engine_request r;
         if (fix.rank == 0) {
             fill(out, ROOM, i);
