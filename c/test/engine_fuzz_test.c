@@ -168,6 +168,7 @@ static const struct mt_layout spread = {halves, 2, 15, 10};
 static void begin(void)
 {
     static const uint32_t processes[] = {0, 1};
+    static struct mt_fabric_caps caps;
     memset(&engine, 0, sizeof(engine));
     memset(peers, 0, sizeof(peers));
     memset(cqs, 0, sizeof(cqs));
@@ -188,7 +189,9 @@ static void begin(void)
     engine.o.terms.try_written = turn / 3 % 2 == 0;
     engine.o.terms.try_asking = turn / 6 % 2 == 0;
     engine.o.verify_every = turn % 4;
+    caps.writes_end_early = turn / 12 % 2 == 0;
     turn++;
+    engine.rails.rails[0].caps = &caps;
     engine.rails.rails[0].send_cq = &cqs[0];
     engine.rails.rails[0].receive_cq = &cqs[1];
     by_qp[1] = &peers[1];
