@@ -15,34 +15,40 @@ import (
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
-// engines carry out the work of a device that is software: whoever sends, and a thread,
-// over shared memory and over iWARP, in runs of their own, for with fewer processors than
-// ranks and threads these take long.
-var engines = []string{"inline", "thread", "thread,device=iwarp:lo"}
+// engine carries out the work of a device that is software, as the words and as the
+// JSON of a policy.
+type engine struct{ words, json string }
+
+// engines: whoever sends, and a thread, over shared memory and over iWARP, in runs of
+// their own, for with fewer processors than ranks and threads these take long.
+var (
+	inline  = engine{"engine=inline", `"engine": "inline"`}
+	threads = []engine{
+		{"engine=thread", `"engine": "thread"`},
+		{"engine=thread,device=iwarp:lo", `"engine": "thread", "device": "iwarp:lo"`},
+	}
+)
 
 // ranksAndThreads of a job with engine=thread.
 const ranksAndThreads = 4
 
-// crowded says, and notes, that a part is not measured because ranks and engines
+// crowded says, and notes, that a part is not measured because ranks and threads
 // would share processors.
-func (b *bench) crowded(part, engine string) bool {
-	if engine == "inline" || runtime.NumCPU() >= ranksAndThreads {
+func (b *bench) crowded(part string, e engine) bool {
+	if e == inline || runtime.NumCPU() >= ranksAndThreads {
 		return false
 	}
-	fmt.Printf("\n%s with engine=%s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
-		part, engine, ranksAndThreads, runtime.NumCPU())
-	b.reach(goal{what: part + ", engine=" + engine, where: here.name})
+	fmt.Printf("\n%s with %s is not measured: each rank and each thread wants a processor, %d in all, and there are %d\n",
+		part, e.words, ranksAndThreads, runtime.NumCPU())
+	b.reach(goal{what: part + ", " + e.words, where: here.name})
 	return true
 }
 
 // reuse: short messages by copy and straight from their buffers.
 func reuse(b *bench) error {
-	failed := againstNative(b)
-	for _, engine := range engines {
-		failed = errors.Join(failed, againstCopies(b, engine))
-		if engine != "inline" {
-			failed = errors.Join(failed, pingPong(b, engine))
-		}
+	failed := errors.Join(againstNative(b), againstCopies(b, inline))
+	for _, e := range threads {
+		failed = errors.Join(failed, againstCopies(b, e), pingPong(b, e))
 	}
 	return failed
 }
@@ -83,18 +89,11 @@ func againstNative(b *bench) error {
 // againstCopies: what may leave straight from its buffer, and does where that pays,
 // against what is always copied, on two communicators of one job. auto finds out by
 // itself, eager=reuse is told so.
-func againstCopies(b *bench, engine string) error {
-	if b.crowded("short messages against copies", engine) {
+func againstCopies(b *bench, e engine) error {
+	if b.crowded("short messages against copies", e) {
 		return nil
 	}
-	words, device := strings.Split(engine, ","), ""
-	if len(words) > 1 {
-		device = fmt.Sprintf(`, "device": %q`, strings.TrimPrefix(words[1], "device="))
-	}
-	policies, err := b.beside(`"eager": "copy"`, map[string]string{
-		"reuse": fmt.Sprintf(`"engine": %q, "eager": "reuse"%s`, words[0], device),
-		"auto":  fmt.Sprintf(`"engine": %q%s`, words[0], device),
-	})
+	policies, err := b.beside(`"eager": "copy"`, map[string]string{"reuse": e.json + `, "eager": "reuse"`, "auto": e.json})
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func againstCopies(b *bench, engine string) error {
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "paired", "beside_pct") {
 				for i, policy := range []string{"eager=reuse", "auto"} {
-					g := goal{what: row.Dims[0].Value + ", time against copies, " + policy + ",engine=" + engine, where: p.name + ", " + m.Name + ", " + row.Dims[1].Value, most: ptr(1.01)}
+					g := goal{what: row.Dims[0].Value + ", time against copies, " + policy + "," + e.words, where: p.name + ", " + m.Name + ", " + row.Dims[1].Value, most: ptr(1.01)}
 					b.reach(g.of(ofBeside(row.Act[i].Sample)))
 				}
 			}
@@ -126,11 +125,11 @@ func dims(row *microbench.Row) string {
 // with the theoretical improvement, Rashti 2010, equation 5.6: the copy less the new
 // overhead, of the latency with copies. Copy and overhead are those that the engine
 // measures in a run of the same program.
-func pingPong(b *bench, engine string) error {
-	if b.crowded("gain of a ping-pong", engine) {
+func pingPong(b *bench, e engine) error {
+	if b.crowded("gain of a ping-pong", e) {
 		return nil
 	}
-	policies := []string{"eager=copy,engine=" + engine, "eager=reuse,engine=" + engine}
+	policies := []string{"eager=copy," + e.words, "eager=reuse," + e.words}
 	const sizes = "128,256,512,1024,2048,4096,8192"
 	return b.everywhere([]place{here},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {

@@ -26,12 +26,12 @@ static bool up(const struct mt_fabric_device *device)
 /* 0: it reaches nobody. The loopback ends at this machine. */
 static uint32_t reach_of(const struct mt_fabric_device *d)
 {
-    return !up(d)                           ? 0
-           : strcmp(d->provider, "verbs") == 0 ? MT_ACT_VERBS
-           : strcmp(d->provider, "iwarp") == 0 &&
-                   strcmp(d->name, "iwarp:lo") != 0
-               ? MT_ACT_IWARP
-               : 0;
+    if (!up(d) || strcmp(d->name, "iwarp:lo") == 0) {
+        return 0;
+    }
+    return strcmp(d->provider, "verbs") == 0   ? MT_ACT_VERBS
+           : strcmp(d->provider, "iwarp") == 0 ? MT_ACT_IWARP
+                                               : 0;
 }
 
 static void add_interface(struct mt_act_devices *devices,

@@ -444,16 +444,23 @@ static inline void bench_recv(void *in, size_t bytes, int peer)
 }
 
 /* One exchange: the first of two ranks sends, then receives. */
+static inline void bench_exchange_on(MPI_Comm comm, const void *out, void *in,
+                                     size_t bytes, int first, int peer)
+{
+    if (first) {
+        MPI_Send(out, (int)bytes, MPI_BYTE, peer, BENCH_TAG, comm);
+    }
+    MPI_Recv(in, (int)bytes, MPI_BYTE, peer, BENCH_TAG, comm,
+             MPI_STATUS_IGNORE);
+    if (!first) {
+        MPI_Send(out, (int)bytes, MPI_BYTE, peer, BENCH_TAG, comm);
+    }
+}
+
 static inline void bench_exchange(const void *out, void *in, size_t bytes,
                                   int first, int peer)
 {
-    if (first) {
-        bench_send(out, bytes, peer);
-    }
-    bench_recv(in, bytes, peer);
-    if (!first) {
-        bench_send(out, bytes, peer);
-    }
+    bench_exchange_on(MPI_COMM_WORLD, out, in, bytes, first, peer);
 }
 
 /* Both of two ranks come here before either leaves. */

@@ -68,19 +68,9 @@ static uint64_t seed(const struct way *w, const struct traffic *t, long buffer,
 
 static void ping_pong(const struct traffic *t, const struct way *w, long n)
 {
-    int peer = 1 - bench_rank, bytes = (int)t->bytes;
-
     for (long i = 0; i < n; i++) {
-        const char *out = w->out + (size_t)t->order[i] * t->stride;
-
-        if (bench_rank == 0) {
-            MPI_Send(out, bytes, MPI_BYTE, peer, BENCH_TAG, w->comm);
-        }
-        MPI_Recv(w->in, bytes, MPI_BYTE, peer, BENCH_TAG, w->comm,
-                 MPI_STATUS_IGNORE);
-        if (bench_rank == 1) {
-            MPI_Send(out, bytes, MPI_BYTE, peer, BENCH_TAG, w->comm);
-        }
+        bench_exchange_on(w->comm, w->out + (size_t)t->order[i] * t->stride,
+                          w->in, t->bytes, bench_rank == 0, 1 - bench_rank);
     }
 }
 
