@@ -36,7 +36,9 @@ static void words_come(struct words *words, const struct mt_path_ring_writer *w)
 /* The twin knows what was written, in order. shared: by storing into the ring. */
 static void ring_test(bool shared)
 {
-    enum { MESSAGES = 900, RING = MT_PATH_RING_LEAST, MOST = RING / 2 };
+    enum { MESSAGES = 900, MOST = MT_PATH_RING_LEAST / 2 };
+    /* where laps may end early there is something behind these */
+    const uint64_t ring = (shared ? 8 : 1) * (uint64_t)MT_PATH_RING_LEAST;
     static struct mt_fabric_qp pair[2];
     static uint32_t sizes[MESSAGES];
     static unsigned char rests[MESSAGES][MOST]; /* sent straight from there */
@@ -46,24 +48,27 @@ static void ring_test(bool shared)
     uint32_t written = 0, read = 0, stalls = 0, silent = 0, held = 0;
     static struct flags flags;
     static struct words words;
-    uint32_t completed = 0, late = 0;
+    uint32_t completed = 0, late = 0, early = 0;
     flags = (struct flags){.count = 0};
     words = (struct words){.count = 0};
     toy_pair(pair);
-    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], RING) == MT_OK);
+    CHECK(mt_path_ring_reader_open(&r, NULL, &pair[1], ring) == MT_OK);
     CHECK(mt_path_ring_writer_open(&w, NULL, &pair[0],
-                                   (uintptr_t)r.memory->address, 0, RING,
+                                   (uintptr_t)r.memory->address, 0, ring,
                                    !shared) == MT_OK);
     CHECK(w.shared == shared);
-    CHECK(mt_path_ring_reserve(&w, MOST + 1) == NULL);
+    CHECK(mt_path_ring_reserve(&w, ring / 2 + 1) == NULL);
     while (read < MESSAGES || mt_path_ring_writing(&w) || r.telling) {
         struct mt_fabric_completion c;
         const void *message;
         uint32_t bytes;
+        bool behind = written / 128 % 2 == 1; /* else the reader keeps up */
         if (written < MESSAGES && toy_random(2) == 0) {
             uint32_t n = 1 + toy_random(toy_random(3) == 0 ? MOST : 100);
+            uint64_t lap = w.lap, end = w.at + mt_path_ring_lines(n);
             unsigned char *at = mt_path_ring_reserve(&w, n);
             stalls += at == NULL;
+            early += w.lap != lap && end <= ring;
             if (w.held == 0) {
                 flags_note(&flags, written);
             }
@@ -123,7 +128,7 @@ static void ring_test(bool shared)
             CHECK(mt_path_ring_told(&r, &c) == MT_OK && !r.telling);
             completed++;
         }
-        if (toy_random(3) == 0 &&
+        if ((!behind || toy_random(8) == 0) &&
             mt_path_ring_peek(&r, &message, &bytes) == MT_OK) {
             const unsigned char *m = message;
             CHECK(mt_path_ring_waits(&r) && read < written);
@@ -137,7 +142,10 @@ static void ring_test(bool shared)
         if (read > 0 && toy_random(20) == 0) { /* until then it gets no room */
             mt_path_ring_word(&r, (uintptr_t)w.memory->address, 0);
             CHECK(r.word == w.memory->address);
-            r.word = shared ? r.word : NULL; /* as on another node */
+            if (!shared) { /* as on another node */
+                r.word = NULL;
+                r.part = ring / 4;
+            }
         }
         CHECK(mt_path_ring_owing(&r) || !mt_path_ring_late(&r));
         late += mt_path_ring_late(&r);
@@ -152,6 +160,7 @@ static void ring_test(bool shared)
         }
     }
     CHECK(stalls > 0 && (shared || held > 0) && w.tail == r.head);
+    CHECK((early > 0) == shared);
     CHECK(late > 0 && words.count >= MT_PATH_RING_WORDS);
     CHECK(completed == (shared ? 0 : words.count / MT_PATH_RING_WORDS));
     if (!shared) {
@@ -161,6 +170,86 @@ static void ring_test(bool shared)
     }
     mt_path_ring_writer_close(&w);
     mt_path_ring_reader_close(&r);
+}
+
+/* A writer and a reader of one process. */
+struct stream {
+    struct mt_path_ring_writer w;
+    struct mt_path_ring_reader r;
+    uint64_t written, read;
+};
+
+static bool stream_write(struct stream *s)
+{
+    uint64_t *at = mt_path_ring_reserve(&s->w, sizeof(*at));
+    if (at != NULL) {
+        *at = s->written++;
+        CHECK(mt_path_ring_commit(&s->w, sizeof(*at), NULL, false) == MT_OK);
+    }
+    return at != NULL;
+}
+
+static void stream_read(struct stream *s)
+{
+    const void *at;
+    uint32_t bytes;
+    uint64_t value;
+    CHECK(mt_path_ring_peek(&s->r, &at, &bytes) == MT_OK &&
+          bytes == sizeof(value));
+    memcpy(&value, at, sizeof(value));
+    CHECK(value == s->read++);
+    mt_path_ring_drop(&s->r, bytes);
+    if (mt_path_ring_owing(&s->r)) {
+        CHECK(mt_path_ring_tell(&s->r, 0) == MT_OK);
+    }
+}
+
+/* As many as there is room for, and then all are read. Returns their number. */
+static uint64_t stream_burst(struct stream *s)
+{
+    while (stream_write(s)) {
+    }
+    uint64_t n = s->written - s->read;
+    while (s->read < s->written) {
+        stream_read(s);
+    }
+    return n;
+}
+
+/* Few lines of a ring are used while its reader keeps up, all of it when it does not, and
+ * few again when it has kept up for long. */
+static void ring_span_test(void)
+{
+    enum { RING = 16 * MT_PATH_RING_LAP_LEAST,
+           LINES = RING / MT_PATH_RING_LINE,
+           LAP = MT_PATH_RING_LAP_LEAST / MT_PATH_RING_LINE };
+    static struct mt_fabric_qp pair[2];
+    struct stream s = {.written = 0};
+    toy_pair(pair);
+    CHECK(mt_path_ring_reader_open(&s.r, NULL, &pair[1], RING) == MT_OK);
+    CHECK(mt_path_ring_writer_open(&s.w, NULL, &pair[0],
+                                   (uintptr_t)s.r.memory->address, 0, RING,
+                                   false) == MT_OK);
+    mt_path_ring_word(&s.r, (uintptr_t)s.w.memory->address, 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 5 * LAP; i++) {
+            CHECK(stream_write(&s) && s.w.at <= MT_PATH_RING_LAP_LEAST);
+            stream_read(&s);
+        }
+        for (unsigned bursts = 0; s.w.span < RING; bursts++) {
+            CHECK(bursts < 5); /* it is doubled each time */
+            CHECK(stream_burst(&s) > 0);
+        }
+        CHECK(stream_burst(&s) >= LINES - LAP);
+        uint64_t most = s.written + UINT64_C(2) * MT_PATH_RING_CALM * LINES;
+        while (s.w.span > MT_PATH_RING_LAP_LEAST) {
+            CHECK(s.written < most && stream_write(&s));
+            stream_read(&s);
+        }
+    }
+    CHECK(s.w.tail == s.r.head);
+    mt_path_ring_writer_close(&s.w);
+    mt_path_ring_reader_close(&s.r);
 }
 
 /* Nothing that the other side writes is believed. */
@@ -228,6 +317,7 @@ int main(void)
         ring_test(true);
         ring_refuse_test();
     }
+    ring_span_test();
     printf("fabric_ring_test: ok\n");
     return 0;
 }

@@ -54,6 +54,9 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                       .remote_address = remote_address,
                                       .rkey = rkey,
                                       .lap = MT_PATH_RING_FIRST_LAP,
+                                      .span = ring != NULL
+                                                  ? MT_PATH_RING_LAP_LEAST
+                                                  : bytes,
                                       .place = ring};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, MT_PATH_RING_LINE + (ring == NULL ? bytes : 0),
@@ -123,6 +126,16 @@ static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
     return status;
 }
 
+/* A lap is over. */
+static void mt_writer_laps(struct mt_path_ring_writer *w)
+{
+    if (w->shared && ++w->calm == MT_PATH_RING_CALM) {
+        w->calm = 0;
+        w->span = w->span > 2 * MT_PATH_RING_LAP_LEAST ? w->span / 2
+                                                       : MT_PATH_RING_LAP_LEAST;
+    }
+}
+
 static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
 {
     w->tail += bytes;
@@ -130,6 +143,7 @@ static void mt_writer_move(struct mt_path_ring_writer *w, uint64_t bytes)
     if (mt_unlikely(w->at == w->bytes)) {
         w->at = 0;
         w->lap ^= MT_PATH_RING_LAPS;
+        mt_writer_laps(w);
     }
 }
 
@@ -156,29 +170,66 @@ enum mt_status mt_path_ring_flush(struct mt_path_ring_writer *w)
     return status;
 }
 
+/* How much was read, as far as it was told. False: nonsense. */
+static bool mt_writer_looks(struct mt_path_ring_writer *w)
+{
+    /* pairs with the store, or WRITE, of the reader */
+    const uint64_t *word = w->memory->address;
+    uint64_t head = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    bool sound = head - w->head <= w->tail - w->head;
+    if (sound) {
+        w->head = head;
+    }
+    return sound;
+}
+
+static bool mt_is_free(const struct mt_path_ring_writer *w, uint64_t need)
+{
+    return w->tail + need - w->head <= w->bytes;
+}
+
 /* Whether so many lines are free, all of the rest of the ring among them if they
  * do not fit there. */
 static bool mt_has_room(struct mt_path_ring_writer *w, uint64_t need)
 {
-    if (mt_unlikely(w->tail + need - w->head > w->bytes)) {
-        /* pairs with the store, or WRITE, of the reader */
-        const uint64_t *word = w->memory->address;
-        uint64_t head = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-        if (head - w->head > w->tail - w->head) {
-            return false; /* nonsense */
-        }
-        w->head = head;
+    return mt_likely(mt_is_free(w, need)) ||
+           (mt_writer_looks(w) && mt_is_free(w, need));
+}
+
+/* ---- early ends of laps ---- */
+
+static void mt_widen(struct mt_path_ring_writer *w, uint64_t least)
+{
+    w->calm = 0;
+    do {
+        w->span = w->span < w->bytes / 2 ? w->span * 2 : w->bytes;
+    } while (w->span < least);
+}
+
+/* Whether these lines, which are behind the span and fit into the ring, are to begin the
+ * next lap: of which there are to be three in one, and the reader is close behind. */
+static bool mt_ends_early(struct mt_path_ring_writer *w, uint64_t lines)
+{
+    bool early = 3 * lines <= w->span && mt_writer_looks(w) &&
+                 w->tail - w->head <= w->span / 2 &&
+                 mt_is_free(w, w->bytes - w->at + lines);
+    if (!early) {
+        mt_widen(w, w->at + lines);
     }
-    return w->tail + need - w->head <= w->bytes;
+    return early;
 }
 
 void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
 {
     uint64_t lines = mt_path_ring_lines(bytes);
     uint64_t to_end = w->bytes - w->at;
-    bool wraps = lines > to_end;
-    if (w->owes || bytes > w->bytes / 2 ||
-        !mt_has_room(w, wraps ? to_end + lines : lines)) {
+    if (w->owes || bytes > w->bytes / 2) {
+        return NULL;
+    }
+    bool wraps = lines > to_end || (mt_unlikely(w->at + lines > w->span) &&
+                                    mt_ends_early(w, lines));
+    if (!mt_has_room(w, wraps ? to_end + lines : lines)) {
+        mt_widen(w, 0);
         return NULL;
     }
     if (mt_unlikely(wraps)) {
@@ -252,8 +303,10 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
     if (!mt_path_ring_right(bytes)) {
         return MT_EINVAL;
     }
-    *r = (struct mt_path_ring_reader){
-        .qp = qp, .bytes = bytes, .lap = MT_PATH_RING_FIRST_LAP};
+    *r = (struct mt_path_ring_reader){.qp = qp,
+                                      .bytes = bytes,
+                                      .part = bytes / 4,
+                                      .lap = MT_PATH_RING_FIRST_LAP};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, bytes + MT_PATH_RING_LINE,
         MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE, &r->memory);
@@ -294,15 +347,23 @@ static void mt_reader_zero(struct mt_path_ring_reader *r, uint64_t from,
     }
 }
 
+/* The lap ends here. Of the last one there may be flags behind it, which would be taken
+ * for those of the next one but this. */
+static void mt_reader_skip(struct mt_path_ring_reader *r)
+{
+    uint64_t end = r->at + MT_PATH_RING_LINE;
+    mt_reader_zero(r, r->at, (end > r->reached ? end : r->reached) - r->at);
+    r->reached = r->at;
+    mt_reader_move(r, r->bytes - r->at);
+}
+
 enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
                                  const void **message_p, uint32_t *bytes_p)
 {
     uint64_t *at = (uint64_t *)(r->ring + r->at);
     uint64_t flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (flag == (r->lap | MT_FLAG_SKIP)) {
-        uint64_t to_end = r->bytes - r->at;
-        mt_reader_zero(r, r->at, to_end);
-        mt_reader_move(r, to_end);
+        mt_reader_skip(r);
         at = (uint64_t *)r->ring;
         flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     }
@@ -322,6 +383,8 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
 void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes)
 {
     uint64_t lines = mt_path_ring_lines(bytes);
+    uint64_t end = r->at + lines;
+    r->reached = end > r->reached ? end : r->reached;
     mt_reader_zero(r, r->at + MT_PATH_RING_LINE, lines - MT_PATH_RING_LINE);
     mt_reader_move(r, lines);
 }
@@ -332,6 +395,7 @@ void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
     r->word_address = address;
     r->word_rkey = rkey;
     r->word = mt_ring_pointer(r->qp, address, rkey, sizeof(*r->word));
+    r->part = r->word != NULL ? MT_PATH_RING_LAP_LEAST / 2 : r->bytes / 4;
 }
 
 enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r, uint32_t flags)

@@ -12,14 +12,17 @@
  * of the writer is never taken for a flag. Then it gives the room back: by a WRITE of how
  * much it has read in all into a word of the writer's: for a quarter of the ring where
  * that leaves with a message the other way, or there is nothing else to do, and for half
- * of it in any case.
+ * of it in any case. Where it can store that word itself, a quarter of the shortest lap.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
  * before which the reader looks at none (message coalescing).
  *
  * Where the writer can store into the ring itself (mt_fabric_remote_pointer), it does:
- * nothing is posted, nor held back.
+ * nothing is posted, nor held back. As long as the reader keeps up, it begins a new lap
+ * long before the end of the ring: few lines stay in the caches nearest to both
+ * processors. It goes further, by factors of two, when room runs out, and after many laps
+ * without that it tries half of it.
  *
  * The writer never waits for room: without any its message takes another way. */
 #ifndef MPITRACE_FABRIC_PATHS_RING_H
@@ -34,6 +37,8 @@ enum {
     MT_PATH_RING_WORDS = MT_PATH_RING_LINE / 8, /* and of so many words */
     MT_PATH_RING_LEAST = 4096,
     MT_PATH_RING_MOST = 64 << 20,
+    MT_PATH_RING_LAP_LEAST = MT_PATH_RING_LEAST, /* that is begun early, .. */
+    MT_PATH_RING_CALM = 1024, /* and after so many of them half may do */
 };
 
 /* Of a flag the lower half is the length of the message. Of the upper half, which is seen
@@ -72,6 +77,8 @@ struct mt_path_ring_writer {
     uint64_t at;   /* the same in the ring */
     uint64_t lap;  /* of MT_PATH_RING_LAPS */
     uint64_t head; /* read so far, as last seen */
+    uint64_t span; /* beyond so much of the ring, a lap is to end early */
+    uint32_t calm; /* laps since there was no room */
     uint32_t held; /* messages that are committed and not posted, or not whole */
     uint64_t first, end; /* of these, in the ring: where the first one begins and
                           * the last one's part in the copy ends */
@@ -139,7 +146,9 @@ struct mt_path_ring_reader {
     uint64_t head;  /* bytes read so far */
     uint64_t at;    /* the same in the ring */
     uint64_t lap;   /* of MT_PATH_RING_LAPS */
+    uint64_t reached; /* from there on no line begins with a flag, of any lap */
     uint64_t told;  /* that the writer knows of, or will */
+    uint64_t part;  /* of so many more bytes it is told */
     uint32_t words; /* since the last one that completes */
     bool telling;   /* that one's WRITE has not completed */
 };
@@ -174,18 +183,17 @@ void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes);
 void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
                        uint32_t rkey);
 
-/* Whether a part of the ring, one in so many, was read that the writer does not know
- * of, and can be told. */
+/* Whether so many parts were read that the writer does not know of, and can be told. */
 MT_INLINE bool mt_path_ring_owes(const struct mt_path_ring_reader *r,
                                  uint64_t parts)
 {
-    return r->head - r->told >= r->bytes / parts && r->word_address != 0 &&
+    return r->head - r->told >= parts * r->part && r->word_address != 0 &&
            !r->telling;
 }
 /* Whether it is time to tell it where that leaves with something else, .. */
 MT_INLINE bool mt_path_ring_owing(const struct mt_path_ring_reader *r)
 {
-    return mt_path_ring_owes(r, 4);
+    return mt_path_ring_owes(r, 1);
 }
 /* .. and whether to do so at once, for it may run out of room. */
 MT_INLINE bool mt_path_ring_late(const struct mt_path_ring_reader *r)
