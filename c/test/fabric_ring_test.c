@@ -65,10 +65,8 @@ static void ring_test(bool shared)
         bool behind = written / 128 % 2 == 1; /* else the reader keeps up */
         if (written < MESSAGES && toy_random(2) == 0) {
             uint32_t n = 1 + toy_random(toy_random(3) == 0 ? MOST : 100);
-            uint64_t lap = w.lap, end = w.at + mt_path_ring_lines(n);
             unsigned char *at = mt_path_ring_reserve(&w, n);
             stalls += at == NULL;
-            early += w.lap != lap && end <= ring;
             if (w.held == 0) {
                 flags_note(&flags, written);
             }
@@ -84,11 +82,13 @@ static void ring_test(bool shared)
                 sizes[written] = n;
                 straight[written] = here < n;
                 bool hold = here == n && toy_random(3) > 0;
+                uint64_t lap = w.lap, end = w.at + mt_path_ring_lines(n);
                 enum mt_status status = mt_path_ring_commit(
                     &w, here, here < n ? &more : NULL, hold);
                 CHECK(status == MT_OK || status == MT_EAGAIN);
                 CHECK(!shared || (status == MT_OK && w.held == 0));
                 if (status == MT_OK) {
+                    early += w.lap != lap && end < ring;
                     if (here < n) { /* what was held left before it */
                         flags_note(&flags, written);
                     }

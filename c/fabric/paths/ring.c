@@ -3,8 +3,10 @@
 
 #include <string.h>
 
-/* With the lap, in place of a length: the rest of the ring is empty. */
+/* With the lap, in place of a length: the rest of the ring is empty; and with a length:
+ * it is behind this message. */
 #define MT_FLAG_SKIP (UINT64_C(4) << 32)
+#define MT_FLAG_LAST (UINT64_C(8) << 32)
 
 enum { MT_RING_PAGE = 4096 };
 
@@ -34,9 +36,8 @@ enum { MT_RING_AHEAD = 4 * MT_PATH_RING_LINE };
  * message would wait for it. */
 static void mt_writer_fetches(const struct mt_path_ring_writer *w)
 {
-    if (w->bytes - w->at > MT_RING_AHEAD) {
-        mt_prefetch_to_write(w->place + w->at + MT_RING_AHEAD);
-    }
+    uint64_t at = w->at + MT_RING_AHEAD;
+    mt_prefetch_to_write(w->place + (at < w->span ? at : at - w->span));
 }
 
 enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
@@ -203,18 +204,19 @@ static void mt_widen(struct mt_path_ring_writer *w, uint64_t least)
     w->calm = 0;
     do {
         w->span = w->span < w->bytes / 2 ? w->span * 2 : w->bytes;
-    } while (w->span < least);
+    } while (w->span < least && w->span < w->bytes);
 }
 
-/* Whether these lines, which are behind the span and fit into the ring, are to begin the
- * next lap: of which there are to be three in one, and the reader is close behind. */
+/* Whether a message of so many lines is to be the last of its lap, since no other one
+ * would be within the span: of which there are to be three in a lap, and the reader is
+ * close behind. */
 static bool mt_ends_early(struct mt_path_ring_writer *w, uint64_t lines)
 {
     bool early = 3 * lines <= w->span && mt_writer_looks(w) &&
-                 w->tail - w->head <= w->span / 2 &&
+                 w->tail + lines - w->head <= w->span / 2 &&
                  mt_is_free(w, w->bytes - w->at + lines);
     if (!early) {
-        mt_widen(w, w->at + lines);
+        mt_widen(w, w->at + 2 * lines);
     }
     return early;
 }
@@ -226,8 +228,7 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
     if (w->owes || bytes > w->bytes / 2) {
         return NULL;
     }
-    bool wraps = lines > to_end || (mt_unlikely(w->at + lines > w->span) &&
-                                    mt_ends_early(w, lines));
+    bool wraps = lines > to_end;
     if (!mt_has_room(w, wraps ? to_end + lines : lines)) {
         mt_widen(w, 0);
         return NULL;
@@ -257,8 +258,11 @@ enum mt_status mt_path_ring_commit(struct mt_path_ring_writer *w,
         if (mt_unlikely(more > 0)) {
             return MT_EINVAL;
         }
-        mt_write_flag(w, bytes);
-        mt_writer_move(w, mt_path_ring_lines(bytes));
+        uint64_t lines = mt_path_ring_lines(bytes);
+        bool last = mt_unlikely(w->at + 2 * lines > w->span) &&
+                    mt_ends_early(w, lines);
+        mt_write_flag(w, bytes | (mt_unlikely(last) ? MT_FLAG_LAST : 0));
+        mt_writer_move(w, mt_unlikely(last) ? w->bytes - w->at : lines);
         mt_writer_fetches(w);
         return MT_OK;
     }
@@ -347,14 +351,18 @@ static void mt_reader_zero(struct mt_path_ring_reader *r, uint64_t from,
     }
 }
 
-/* The lap ends here. Of the last one there may be flags behind it, which would be taken
- * for those of the next one but this. */
-static void mt_reader_skip(struct mt_path_ring_reader *r)
+/* The lap has ended there. Of the last one there may be flags behind it, which would be
+ * taken for those of the next one but this. */
+static void mt_reader_laps(struct mt_path_ring_reader *r, uint64_t end)
 {
-    uint64_t end = r->at + MT_PATH_RING_LINE;
-    mt_reader_zero(r, r->at, (end > r->reached ? end : r->reached) - r->at);
-    r->reached = r->at;
+    mt_reader_zero(r, end, r->reached - end);
+    r->reached = end;
     mt_reader_move(r, r->bytes - r->at);
+}
+
+static void mt_reader_reaches(struct mt_path_ring_reader *r, uint64_t end)
+{
+    r->reached = end > r->reached ? end : r->reached;
 }
 
 enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
@@ -363,14 +371,16 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
     uint64_t *at = (uint64_t *)(r->ring + r->at);
     uint64_t flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     if (flag == (r->lap | MT_FLAG_SKIP)) {
-        mt_reader_skip(r);
+        mt_reader_reaches(r, r->at + MT_PATH_RING_LINE);
+        mt_reader_laps(r, r->at);
         at = (uint64_t *)r->ring;
         flag = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     }
     if ((flag & MT_PATH_RING_LAPS) != r->lap) {
         return MT_EAGAIN; /* none, or not all of it yet */
     }
-    uint64_t bytes = flag - r->lap;
+    r->last = (flag & MT_FLAG_LAST) != 0;
+    uint64_t bytes = flag - r->lap - (r->last ? MT_FLAG_LAST : 0);
     if (bytes > r->bytes / 2 ||
         mt_path_ring_lines(bytes) > r->bytes - r->at) {
         return MT_EPEER;
@@ -383,10 +393,13 @@ enum mt_status mt_path_ring_peek(struct mt_path_ring_reader *r,
 void mt_path_ring_drop(struct mt_path_ring_reader *r, uint32_t bytes)
 {
     uint64_t lines = mt_path_ring_lines(bytes);
-    uint64_t end = r->at + lines;
-    r->reached = end > r->reached ? end : r->reached;
+    mt_reader_reaches(r, r->at + lines);
     mt_reader_zero(r, r->at + MT_PATH_RING_LINE, lines - MT_PATH_RING_LINE);
-    mt_reader_move(r, lines);
+    if (mt_unlikely(r->last)) {
+        mt_reader_laps(r, r->at + lines);
+    } else {
+        mt_reader_move(r, lines);
+    }
 }
 
 void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,

@@ -2,7 +2,8 @@
  * it. One side of a queue pair writes, the other reads.
  *
  * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that it is
- * there, in which lap of the ring (one of two that take turns), and how long it is. The
+ * there, in which lap of the ring (one of two that take turns), whether it is the last of
+ * it, and how long it is. The
  * flag is a WRITE of its own behind the message, so it is seen after it
  * (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is taken and no completion is made at the
  * reader. In the next lap it is no flag any more, so it can stay, and a message of one
@@ -147,6 +148,7 @@ struct mt_path_ring_reader {
     uint64_t at;    /* the same in the ring */
     uint64_t lap;   /* of MT_PATH_RING_LAPS */
     uint64_t reached; /* from there on no line begins with a flag, of any lap */
+    bool last;      /* the message that was looked at ends its lap */
     uint64_t told;  /* that the writer knows of, or will */
     uint64_t part;  /* of so many more bytes it is told */
     uint32_t words; /* since the last one that completes */
