@@ -337,6 +337,9 @@ static void mt_reader_move(struct mt_path_ring_reader *r, uint64_t bytes)
     r->head += bytes;
     if (mt_unlikely(at == r->bytes)) {
         at = 0;
+        r->part = r->reached > MT_PATH_RING_LAP_LEAST * 2
+                      ? r->reached / 4
+                      : MT_PATH_RING_LAP_LEAST / 2;
         __atomic_store_n(&r->lap, r->lap ^ MT_PATH_RING_LAPS, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&r->at, at, __ATOMIC_RELAXED);

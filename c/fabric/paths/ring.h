@@ -13,7 +13,8 @@
  * of the writer is never taken for a flag. Then it gives the room back: by a WRITE of how
  * much it has read in all into a word of the writer's: for a quarter of the ring where
  * that leaves with a message the other way, or there is nothing else to do, and for half
- * of it in any case. Where it can store that word itself, a quarter of the shortest lap.
+ * of it in any case. Where it can store that word itself, it does so more often while laps
+ * are short.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
