@@ -36,7 +36,7 @@ type program struct {
 var wholePrograms = []program{
 	{name: "stencil", place: here, prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "400"}},
 	{name: "stencil", place: between, prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "400"}},
-	{name: "stencil", place: pacedTwo, mpi: "openmpi", prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "400"}},
+	{name: "stencil", place: pacedTwo, prepare: stencil, argv: []string{"./heat", "-n", "2000", "-s", "400"}},
 	{
 		name: "HPL", place: between, mpi: "openmpi", tool: "hpcc", pack: "hpcc", prepare: hpl, argv: []string{"hpcc"},
 		own: regexp.MustCompile(`HPL_time=([\d.]+)`), file: "hpccoutf.txt",

@@ -309,7 +309,6 @@ enum mt_status mt_path_ring_reader_open(struct mt_path_ring_reader *r,
     }
     *r = (struct mt_path_ring_reader){.qp = qp,
                                       .bytes = bytes,
-                                      .part = bytes / 4,
                                       .lap = MT_PATH_RING_FIRST_LAP};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, bytes + MT_PATH_RING_LINE,
@@ -331,15 +330,22 @@ void mt_path_ring_reader_close(struct mt_path_ring_reader *r)
     r->memory = NULL;
 }
 
+/* Of what it has read it tells so much at once: more often where that is a store, for
+ * whoever ends laps early has to know. */
+static uint64_t mt_reader_part(const struct mt_path_ring_reader *r)
+{
+    enum { LEAST = MT_PATH_RING_LAP_LEAST / 2 };
+    uint64_t lap = r->reached / 4;
+    return r->word == NULL ? r->bytes / 4 : lap > LEAST ? lap : LEAST;
+}
+
 static void mt_reader_move(struct mt_path_ring_reader *r, uint64_t bytes)
 {
     uint64_t at = r->at + bytes;
     r->head += bytes;
     if (mt_unlikely(at == r->bytes)) {
         at = 0;
-        r->part = r->reached > MT_PATH_RING_LAP_LEAST * 2
-                      ? r->reached / 4
-                      : MT_PATH_RING_LAP_LEAST / 2;
+        r->part = mt_reader_part(r);
         __atomic_store_n(&r->lap, r->lap ^ MT_PATH_RING_LAPS, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&r->at, at, __ATOMIC_RELAXED);
@@ -411,7 +417,7 @@ void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
     r->word_address = address;
     r->word_rkey = rkey;
     r->word = mt_ring_pointer(r->qp, address, rkey, sizeof(*r->word));
-    r->part = r->word != NULL ? MT_PATH_RING_LAP_LEAST / 2 : r->bytes / 4;
+    r->part = mt_reader_part(r);
 }
 
 enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r, uint32_t flags)
