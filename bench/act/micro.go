@@ -18,11 +18,12 @@ func latency(b *bench) error {
 			if p.between {
 				policies = append(policies, datagrams)
 			}
-			return b.micro(p, m, []string{"latency", "bandwidth"}, 7, policies,
+			return b.observed(p, m, []string{"latency", "bandwidth"}, 7, policies,
 				"--sizes", "8", "--modes", "uni", "--window", "64", "--limit-ms", "500", "--iterations", "20000")
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
 			for _, row := range rowsOf(r, "latency", "half_rtt_us") {
+				b.reach(goal{what: "8 bytes, time against native, observed", where: p.name + ", " + m.Name}.of(quotientOf(row.Native, row.Preloaded)))
 				for i, policy := range r.Act {
 					g := goal{what: "8 bytes, time against native, " + policy, where: p.name + ", " + m.Name}.of(quotientOf(row.Native, row.Act[i].Sample))
 					switch {

@@ -58,7 +58,7 @@ func reuse(b *bench) error {
 func againstNative(b *bench) error {
 	return b.everywhere([]place{here},
 		func(p place, m mpijob.MPI) (*microbench.Report, error) {
-			return b.micro(p, m, []string{"spectrum", "bandwidth"}, 21, []string{"eager=copy", "eager=reuse", "auto"},
+			return b.observed(p, m, []string{"spectrum", "bandwidth"}, 21, []string{"eager=copy", "eager=reuse", "auto"},
 				b.long([]string{"--sizes", "128,256,512,1K,2K,4K,8K,16K", "--modes", "blocking"}, "--buffers", "200", "--limit-ms", "50")...)
 		},
 		func(p place, m mpijob.MPI, r *microbench.Report) {
@@ -70,8 +70,10 @@ func againstNative(b *bench) error {
 				{"bandwidth", "mb_s", "blocking sends, rate", true},
 			} {
 				for _, row := range rowsOf(r, part.bench, part.metric) {
+					what, where := part.what+" against native, ", p.name+", "+m.Name+dims(row)
+					b.reach(goal{what: what + "observed", where: where}.of(quotientOf(row.Native, row.Preloaded)))
 					for i, policy := range r.Act {
-						g := goal{what: part.what + " against native, " + policy, where: p.name + ", " + m.Name + dims(row)}
+						g := goal{what: what + policy, where: where}
 						switch {
 						case policy == "eager=copy": // beside the others
 						case part.more:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,17 +20,18 @@ import (
 // gate runs tests of the suite for one MPI, with or without the shim.
 type gate struct {
 	mpi          mpijob.MPI
-	build        string        // built suite
-	preload      []string      // libraries of the ranks; the shim is the first one
-	shim         string        // the library under test
-	shimmed      bool          // the shim is among them, or brought by act
-	hosts        *hosts.Hosts  // that the ranks are dealt out to; nil: they stay here
-	act          []string      // mpitrace run --act, up to where the result goes; empty: no act mode
-	reporter     string        // mpitrace command that must read each result; empty: not checked
-	scratch      string        // for results; emptied after each test
-	timeout      time.Duration // of one test
-	checkedFiles int           // results read so far
-	repeated     int           // tests that passed the second time
+	build        string          // built suite
+	preload      []string        // libraries of the ranks; the shim is the first one
+	shim         string          // the library under test
+	shimmed      bool            // the shim is among them, or brought by act
+	hosts        *hosts.Hosts    // that the ranks are dealt out to; nil: they stay here
+	act          []string        // mpitrace run --act, up to where the result goes; empty: no act mode
+	reporter     string          // mpitrace command that must read each result; empty: not checked
+	scratch      string          // for results; emptied after each test
+	timeout      time.Duration   // of one test
+	checkedFiles int             // results read so far
+	repeated     int             // tests that passed the second time
+	ended        context.Context // by a signal: nothing else is to be run
 }
 
 // noErrors is how every program of the suite says that it passed.
@@ -116,7 +118,12 @@ func (g *gate) once(t suiteTest) error {
 		perHost := (t.Ranks + len(g.hosts.Names) - 1) / len(g.hosts.Names)
 		job.Before, job.Across = g.hosts.OnIn(0, dir, before...), g.hosts.Launcher(g.mpi, perHost)
 	}
-	out, err := mpijob.Run(job)
+	p, err := mpijob.Start(job.Timeout, job.Dir, mpijob.Environ(), job.Command(), job.Stdin)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(g.ended, p.Kill)()
+	out, err := p.Wait()
 	if err != nil {
 		return err
 	}

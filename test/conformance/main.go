@@ -18,17 +18,21 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mpitrace/mpitrace/test/hosts"
 	"github.com/mpitrace/mpitrace/test/mpijob"
@@ -63,8 +67,9 @@ func main() {
 		os.Exit(2)
 	}
 	passed, failed := 0, 0
+	ended, _ := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	for _, mpi := range opt.mpis {
-		p, f, err := runMPI(opt, mpi)
+		p, f, err := runMPI(ended, opt, mpi)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "conformance: %s: %v\n", mpi.Name, err)
 			os.Exit(2)
@@ -179,8 +184,8 @@ func (opt *options) checkProducts() error {
 	return nil
 }
 
-// runMPI fetches, builds and runs the suite for one MPI.
-func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
+// runMPI fetches, builds and runs the suite for one MPI. ended: a signal has come.
+func runMPI(ended context.Context, opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	if err := mpi.Missing(); err != nil {
 		return 0, 0, err
 	}
@@ -208,6 +213,7 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	g.ended = ended
 	defer os.RemoveAll(g.scratch)
 	if opt.hosts > 1 {
 		files, failed := os.MkdirTemp("", "mpitrace-hosts-")
@@ -221,6 +227,9 @@ func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 		defer func() { err = errors.Join(err, g.hosts.Close()) }()
 	}
 	names, failures := g.runAll(opt, tests)
+	if ended.Err() != nil {
+		return 0, 0, context.Cause(ended)
+	}
 	fmt.Printf("%s: %d passed, %d of them the second time, %d failed\n", mpi.Name, len(names), g.repeated, failures)
 	if opt.native && !opt.subset {
 		err = opt.mergePassList(mpi, build, source, tests, names)
@@ -277,6 +286,8 @@ func (g *gate) runAll(opt options, tests []suiteTest) (passed []string, failed i
 		start := time.Now()
 		err := run(t)
 		switch {
+		case g.ended.Err() != nil:
+			return passed, failed
 		case err == nil:
 			passed = append(passed, t.Name)
 		case g.hosts != nil && g.native().passesAlways(t, nativeTimes) != nil:
