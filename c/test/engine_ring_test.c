@@ -223,26 +223,28 @@ static void run_many(void *argument)
             fix_talk(c, fix.rank == 0 ? (int)p : 0, TALK);
         }
     }
-    fix_barrier();
-    still_barrier();
-    for (int i = 0; fix.rank > 0 && i < N; i++) {
-        start_send(c, &s[i], 0, ASKED, b, sizeof(b));
-    }
-    still_barrier();
-    mt_engine_count(fix.engine, &before);
-    for (int i = 0; fix.rank == 0 && i < N; i++) {
-        for (unsigned p = 1; p < fix.size; p++) {
-            bool any = i >= N / 2;
-            start_receive(c, &r, any ? MT_ENGINE_ANY : (int)p, ASKED, in, sizeof(in));
-            while (!mt_engine_done(&r)) {
-                mt_engine_spin(fix.engine);
+    for (int round = 0; round < 2; round++) { /* the first one finds rings that are short */
+        fix_barrier();
+        still_barrier();
+        for (int i = 0; fix.rank > 0 && i < N; i++) {
+            start_send(c, &s[i], 0, ASKED, b, sizeof(b));
+        }
+        still_barrier();
+        mt_engine_count(fix.engine, &before);
+        for (int i = 0; fix.rank == 0 && i < N; i++) {
+            for (unsigned p = 1; p < fix.size; p++) {
+                bool any = i >= N / 2;
+                start_receive(c, &r, any ? MT_ENGINE_ANY : (int)p, ASKED, in, sizeof(in));
+                while (!mt_engine_done(&r)) {
+                    mt_engine_spin(fix.engine);
+                }
             }
         }
+        for (int i = 0; fix.rank > 0 && i < N; i++) {
+            finish(&s[i]);
+        }
+        mt_engine_count(fix.engine, &counts);
     }
-    for (int i = 0; fix.rank > 0 && i < N; i++) {
-        finish(&s[i]);
-    }
-    mt_engine_count(fix.engine, &counts);
     CHECK(fix.rank > 0 ||
           counts.unexpected_messages - before.unexpected_messages < N / 4);
     mt_engine_context_close(c);

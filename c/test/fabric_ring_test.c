@@ -177,16 +177,28 @@ struct stream {
     struct mt_path_ring_writer w;
     struct mt_path_ring_reader r;
     uint64_t written, read;
+    bool varies; /* in how long its messages are */
 };
+
+static uint32_t stream_bytes(const struct stream *s, uint64_t i)
+{
+    return s->varies ? 8 + (uint32_t)(i * 97 % 200) : 8;
+}
 
 static bool stream_write(struct stream *s)
 {
-    uint64_t *at = mt_path_ring_reserve(&s->w, sizeof(*at));
-    if (at != NULL) {
-        *at = s->written++;
-        CHECK(mt_path_ring_commit(&s->w, sizeof(*at), NULL, false) == MT_OK);
+    const void *at;
+    uint32_t bytes = stream_bytes(s, s->written);
+    CHECK(s->written > s->read ||
+          mt_path_ring_peek(&s->r, &at, &bytes) == MT_EAGAIN);
+    unsigned char *to = mt_path_ring_reserve(&s->w, bytes);
+    if (to != NULL) {
+        memset(to, 1, bytes); /* what looks like a flag */
+        memcpy(to, &s->written, sizeof(s->written));
+        s->written++;
+        CHECK(mt_path_ring_commit(&s->w, bytes, NULL, false) == MT_OK);
     }
-    return at != NULL;
+    return to != NULL;
 }
 
 static void stream_read(struct stream *s)
@@ -195,7 +207,7 @@ static void stream_read(struct stream *s)
     uint32_t bytes;
     uint64_t value;
     CHECK(mt_path_ring_peek(&s->r, &at, &bytes) == MT_OK &&
-          bytes == sizeof(value));
+          bytes == stream_bytes(s, s->read));
     memcpy(&value, at, sizeof(value));
     CHECK(value == s->read++);
     mt_path_ring_drop(&s->r, bytes);
@@ -204,11 +216,21 @@ static void stream_read(struct stream *s)
     }
 }
 
+/* In lockstep. */
+static void stream_talk(struct stream *s, uint64_t messages)
+{
+    for (uint64_t i = 0; i < messages; i++) {
+        CHECK(stream_write(s));
+        stream_read(s);
+    }
+}
+
 /* As many as there is room for, and then all are read. Returns their number. */
 static uint64_t stream_burst(struct stream *s)
 {
     while (stream_write(s)) {
     }
+    CHECK(!stream_write(s)); /* that changes nothing */
     uint64_t n = s->written - s->read;
     while (s->read < s->written) {
         stream_read(s);
@@ -216,35 +238,63 @@ static uint64_t stream_burst(struct stream *s)
     return n;
 }
 
-/* Few lines of a ring are used while its reader keeps up, all of it when it does not, and
- * few again when it has kept up for long. */
-static void ring_span_test(void)
+/* Few lines of a ring are used while its reader keeps up, more when it does not, and few
+ * again when it has kept up for long. */
+static void ring_span_test(bool varies)
 {
     enum { RING = 16 * MT_PATH_RING_LAP_LEAST,
            LINES = RING / MT_PATH_RING_LINE,
            LAP = MT_PATH_RING_LAP_LEAST / MT_PATH_RING_LINE };
     static struct mt_fabric_qp pair[2];
-    struct stream s = {.written = 0};
+    struct stream s = {.varies = varies};
     toy_pair(pair);
     CHECK(mt_path_ring_reader_open(&s.r, NULL, &pair[1], RING) == MT_OK);
     CHECK(mt_path_ring_writer_open(&s.w, NULL, &pair[0],
                                    (uintptr_t)s.r.memory->address, 0, RING,
                                    false) == MT_OK);
+    mt_path_ring_word(&s.r, (uintptr_t)s.w.memory->address + 4, 0);
+    CHECK(s.r.word == NULL && s.r.part == RING / 4); /* it must be written to */
     mt_path_ring_word(&s.r, (uintptr_t)s.w.memory->address, 0);
-    for (unsigned round = 0; round < 2; round++) {
+    for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < 5 * LAP; i++) {
-            CHECK(stream_write(&s) && s.w.at <= MT_PATH_RING_LAP_LEAST);
+            stream_talk(&s, 1);
+            CHECK(s.w.at <= MT_PATH_RING_LAP_LEAST);
+        }
+        CHECK(s.w.span == MT_PATH_RING_LAP_LEAST);
+        CHECK(s.r.reached < 2 * MT_PATH_RING_LAP_LEAST);
+        while (s.w.at / MT_PATH_RING_LINE != 50 && !varies) {
+            stream_talk(&s, 1);
+        }
+        uint64_t n = stream_burst(&s); /* into the next lap, which is short */
+        CHECK(varies || (n < LAP && s.w.span == 2 * MT_PATH_RING_LAP_LEAST));
+        while (s.w.at / MT_PATH_RING_LINE != LAP && !varies) {
+            stream_talk(&s, 1);
+        }
+        for (unsigned i = 0; i < LAP / 2 + 1; i++) { /* to be read later */
+            CHECK(stream_write(&s));
+        }
+        stream_talk(&s, LAP / 2); /* to where a lap would end */
+        CHECK(varies || s.w.span == 4 * MT_PATH_RING_LAP_LEAST);
+        while (s.read < s.written) {
             stream_read(&s);
         }
         for (unsigned bursts = 0; s.w.span < RING; bursts++) {
-            CHECK(bursts < 5); /* it is doubled each time */
-            CHECK(stream_burst(&s) > 0);
+            stream_talk(&s, 3);
+            CHECK(bursts < 10 && stream_burst(&s) > 0);
         }
-        CHECK(stream_burst(&s) >= LINES - LAP);
-        uint64_t most = s.written + UINT64_C(2) * MT_PATH_RING_CALM * LINES;
+        n = stream_burst(&s);
+        CHECK(varies || n >= LINES / 8 * 7 - LAP); /* what was not told is missing */
+        CHECK(s.r.part >= RING / 16);
+        uint64_t calm = 0, wide = s.w.span;
         while (s.w.span > MT_PATH_RING_LAP_LEAST) {
-            CHECK(s.written < most && stream_write(&s));
-            stream_read(&s);
+            stream_talk(&s, 1);
+            calm += mt_path_ring_lines(stream_bytes(&s, s.read - 1));
+            if (s.w.span < wide) {
+                CHECK(calm > MT_PATH_RING_CALM / 4 * 3 && /* laps end before the span */
+                      calm <= MT_PATH_RING_CALM + wide);
+                wide = s.w.span;
+                calm = 0;
+            }
         }
     }
     CHECK(s.w.tail == s.r.head);
@@ -270,14 +320,21 @@ static void ring_refuse_test(void)
                                    (uintptr_t)r.memory->address, 0, 4096,
                                    true) == MT_OK);
     uint64_t *flag = (uint64_t *)r.ring;
-    for (unsigned i = 0; i < 100; i++) {
-        *flag = (uint64_t)toy_random(8) << 32 | toy_random(1u << 14);
+    unsigned last = 0;
+    for (unsigned i = 0; i < 2000; i++) {
+        *flag = (uint64_t)toy_random(32) << 32 | toy_random(1u << 12);
         enum mt_status status = mt_path_ring_peek(&r, &message, &bytes);
         CHECK(status == MT_EPEER || status == MT_EAGAIN ||
               (status == MT_OK && bytes <= 2048));
-        r.head = r.at = 0;
+        if (status == MT_OK) {
+            mt_path_ring_drop(&r, bytes);
+            CHECK(r.at < r.bytes && r.reached <= r.bytes);
+            last += r.at == 0;
+        }
+        r.head = r.at = r.reached = 0;
         r.lap = MT_PATH_RING_FIRST_LAP;
     }
+    CHECK(last > 0);
     static const unsigned char whole[8] = {100, 2, 0, 0, 1}; /* 612 bytes */
     *flag = 0;
     for (unsigned i = 0; i <= 4; i++) { /* it comes byte by byte */
@@ -317,7 +374,8 @@ int main(void)
         ring_test(true);
         ring_refuse_test();
     }
-    ring_span_test();
+    ring_span_test(false);
+    ring_span_test(true);
     printf("fabric_ring_test: ok\n");
     return 0;
 }

@@ -55,9 +55,7 @@ enum mt_status mt_path_ring_writer_open(struct mt_path_ring_writer *w,
                                       .remote_address = remote_address,
                                       .rkey = rkey,
                                       .lap = MT_PATH_RING_FIRST_LAP,
-                                      .span = ring != NULL
-                                                  ? MT_PATH_RING_LAP_LEAST
-                                                  : bytes,
+                                      .span = MT_PATH_RING_LAP_LEAST,
                                       .place = ring};
     enum mt_status status = mt_fabric_mr_allocate(
         pd, MT_PATH_RING_LINE + (ring == NULL ? bytes : 0),
@@ -130,10 +128,11 @@ static enum mt_status mt_post_flag(struct mt_path_ring_writer *w)
 /* A lap is over. */
 static void mt_writer_laps(struct mt_path_ring_writer *w)
 {
-    if (w->shared && ++w->calm == MT_PATH_RING_CALM) {
-        w->calm = 0;
+    w->calm += w->span;
+    if (w->calm >= MT_PATH_RING_CALM) {
         w->span = w->span > 2 * MT_PATH_RING_LAP_LEAST ? w->span / 2
                                                        : MT_PATH_RING_LAP_LEAST;
+        w->calm = w->span;
     }
 }
 
@@ -208,13 +207,12 @@ static void mt_widen(struct mt_path_ring_writer *w, uint64_t least)
 }
 
 /* Whether a message of so many lines is to be the last of its lap, since no other one
- * would be within the span: of which there are to be three in a lap, and the reader is
- * close behind. */
+ * would be within the span: if a third of that holds it, and all that was not read. So the
+ * reader is close behind, and the next lap has room for another one. */
 static bool mt_ends_early(struct mt_path_ring_writer *w, uint64_t lines)
 {
-    bool early = 3 * lines <= w->span && mt_writer_looks(w) &&
-                 w->tail + lines - w->head <= w->span / 2 &&
-                 mt_is_free(w, w->bytes - w->at + lines);
+    bool early =
+        mt_writer_looks(w) && 3 * (w->tail + lines - w->head) <= w->span;
     if (!early) {
         mt_widen(w, w->at + 2 * lines);
     }
@@ -230,7 +228,9 @@ void *mt_path_ring_reserve(struct mt_path_ring_writer *w, uint64_t bytes)
     }
     bool wraps = lines > to_end;
     if (!mt_has_room(w, wraps ? to_end + lines : lines)) {
-        mt_widen(w, 0);
+        if (w->calm > 0) { /* once in a lap, however often it is tried */
+            mt_widen(w, 0);
+        }
         return NULL;
     }
     if (mt_unlikely(wraps)) {
@@ -330,12 +330,12 @@ void mt_path_ring_reader_close(struct mt_path_ring_reader *r)
     r->memory = NULL;
 }
 
-/* Of what it has read it tells so much at once: more often where that is a store, for
- * whoever ends laps early has to know. */
+/* Of what it has read it tells so much at once: less where that is a store, for whoever
+ * ends laps early has to know. */
 static uint64_t mt_reader_part(const struct mt_path_ring_reader *r)
 {
-    enum { LEAST = MT_PATH_RING_LAP_LEAST / 2 };
-    uint64_t lap = r->reached / 4;
+    enum { LEAST = MT_PATH_RING_LAP_LEAST / 4 };
+    uint64_t lap = r->reached / 8;
     return r->word == NULL ? r->bytes / 4 : lap > LEAST ? lap : LEAST;
 }
 
@@ -360,8 +360,8 @@ static void mt_reader_zero(struct mt_path_ring_reader *r, uint64_t from,
     }
 }
 
-/* The lap has ended there. Of the last one there may be flags behind it, which would be
- * taken for those of the next one but this. */
+/* The lap has ended there. Behind that there may be flags of the lap before, which has the
+ * number of the one to come. */
 static void mt_reader_laps(struct mt_path_ring_reader *r, uint64_t end)
 {
     mt_reader_zero(r, end, r->reached - end);
@@ -422,7 +422,7 @@ void mt_path_ring_word(struct mt_path_ring_reader *r, uint64_t address,
 
 enum mt_status mt_path_ring_tell(struct mt_path_ring_reader *r, uint32_t flags)
 {
-    if (r->word != NULL) { /* pairs with mt_has_room */
+    if (r->word != NULL) { /* pairs with mt_writer_looks */
         __atomic_store_n(r->word, r->head, __ATOMIC_RELEASE);
         r->told = r->head;
         return MT_OK;

@@ -2,19 +2,18 @@
  * it. One side of a queue pair writes, the other reads.
  *
  * A message begins at a line of 64 bytes with a flag of 8 bytes, which says that it is
- * there, in which lap of the ring (one of two that take turns), whether it is the last of
- * it, and how long it is. The
- * flag is a WRITE of its own behind the message, so it is seen after it
- * (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is taken and no completion is made at the
- * reader. In the next lap it is no flag any more, so it can stay, and a message of one
- * line is read without a store there: its line would go from the writer's processor to
- * the reader's twice. Of longer messages the reader zeroes the first word of each line but
- * the first, as it does of what is skipped at the end of the ring, so that what lies ahead
- * of the writer is never taken for a flag. Then it gives the room back: by a WRITE of how
- * much it has read in all into a word of the writer's: for a quarter of the ring where
- * that leaves with a message the other way, or there is nothing else to do, and for half
- * of it in any case. Where it can store that word itself, it does so more often while laps
- * are short.
+ * there, in which lap of the ring (one of two that take turns), whether the lap ends behind
+ * it, and how long it is. The flag is a WRITE of its own behind the message, so it is seen
+ * after it (MT_FABRIC_NOTIFY_FLAG_WRITE); no receive is taken and no completion is made at
+ * the reader. In the next lap it is no flag any more, so it can stay, and a message of one
+ * line is read without a store there: its line would go from the writer's processor to the
+ * reader's twice. Of longer messages the reader zeroes the first word of each line but the
+ * first, and where a lap ends before the end of the ring, of each line behind that which the
+ * lap before had reached: so what lies ahead of the writer is never taken for a flag. Then
+ * it gives the room back: by a WRITE of how much it has read in all into a word of the
+ * writer's: for a quarter of the ring where that leaves with a message the other way, or
+ * there is nothing else to do, and for half of it in any case. Where it can store that word
+ * itself, it does so more often while laps are short.
  *
  * Messages that are expected to be followed by others at once may be held back, to
  * leave together: two WRITEs for all of them, that of the first one's flag the last,
@@ -23,8 +22,8 @@
  * Where the writer can store into the ring itself (mt_fabric_remote_pointer), it does:
  * nothing is posted, nor held back. As long as the reader keeps up, it begins a new lap
  * long before the end of the ring: few lines stay in the caches nearest to both
- * processors. It goes further, by factors of two, when room runs out, and after many laps
- * without that it tries half of it.
+ * processors. A lap in which room runs out, or which cannot end, makes those to come twice
+ * as long, and many without that, half as long.
  *
  * The writer never waits for room: without any its message takes another way. */
 #ifndef MPITRACE_FABRIC_PATHS_RING_H
@@ -39,13 +38,13 @@ enum {
     MT_PATH_RING_WORDS = MT_PATH_RING_LINE / 8, /* and of so many words */
     MT_PATH_RING_LEAST = 4096,
     MT_PATH_RING_MOST = 64 << 20,
-    MT_PATH_RING_LAP_LEAST = MT_PATH_RING_LEAST, /* that is begun early, .. */
-    MT_PATH_RING_CALM = 1024, /* and after so many of them half may do */
+    MT_PATH_RING_LAP_LEAST = MT_PATH_RING_LEAST, /* of one that ends early, .. */
+    MT_PATH_RING_CALM = 16 << 20, /* .. and after so many bytes half may do */
 };
 
 /* Of a flag the lower half is the length of the message. Of the upper half, which is seen
  * last where a flag is not seen whole, the two lowest bits are 1 in one lap of the ring
- * and 2 in the next, in turn. */
+ * and 2 in the next, in turn; the next two say that the lap ends there (ring.c). */
 #define MT_PATH_RING_FIRST_LAP (UINT64_C(1) << 32)
 #define MT_PATH_RING_LAPS (UINT64_C(3) << 32)
 
@@ -79,8 +78,8 @@ struct mt_path_ring_writer {
     uint64_t at;   /* the same in the ring */
     uint64_t lap;  /* of MT_PATH_RING_LAPS */
     uint64_t head; /* read so far, as last seen */
-    uint64_t span; /* beyond so much of the ring, a lap is to end early */
-    uint32_t calm; /* laps since there was no room */
+    uint64_t span; /* shared: beyond so much of the ring, a lap is to end early */
+    uint64_t calm; /* of the laps since that was too little; 0: in this one it was */
     uint32_t held; /* messages that are committed and not posted, or not whole */
     uint64_t first, end; /* of these, in the ring: where the first one begins and
                           * the last one's part in the copy ends */
@@ -148,7 +147,8 @@ struct mt_path_ring_reader {
     uint64_t head;  /* bytes read so far */
     uint64_t at;    /* the same in the ring */
     uint64_t lap;   /* of MT_PATH_RING_LAPS */
-    uint64_t reached; /* from there on no line begins with a flag, of any lap */
+    uint64_t reached; /* from there on no line begins with a flag of a lap before, or of
+                       * what was read */
     bool last;      /* the message that was looked at ends its lap */
     uint64_t told;  /* that the writer knows of, or will */
     uint64_t part;  /* of so many more bytes it is told */
