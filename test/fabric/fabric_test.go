@@ -153,7 +153,7 @@ var devices = []struct {
 	may  []string
 	ways [][]string // arguments besides the engine
 }{
-	{"shm", []string{"a broken stream"}, [][]string{nil, {"copies=2"}}},
+	{"shm", []string{"a broken stream"}, [][]string{nil, {"copies=2"}, {withoutPidfd}}},
 	{"iwarp:lo", iwarpMay, [][]string{nil, {withoutCRC}}},
 }
 
@@ -164,6 +164,9 @@ var iwarpMay = []string{"waiting for a receive", sharedMemory}
 // withoutCRC is how act mode opens iwarp. Datagrams keep their CRC.
 const withoutCRC = "crc=0"
 
+// withoutPidfd is shm on a system older than Linux 5.3, as many clusters have it.
+const withoutPidfd = "pidfd=0"
+
 // sharedMemory is lacking, too, where somebody else than the poster carries work out.
 const sharedMemory = "memory that peers map"
 
@@ -172,10 +175,10 @@ func without(arg string) bool {
 	return strings.HasPrefix(arg, "faults=") || strings.HasPrefix(arg, "engine=") && arg != "engine=inline"
 }
 
-// worth tells which sanitizer has most to see with an engine, and that without a CRC
-// one is enough; make test-fabric-long runs all of them with all.
+// worth tells which sanitizer has most to see with an engine, and that without a CRC, or
+// pidfd_open, one is enough; make test-fabric-long runs all of them with all.
 func worth(build, engine string, way []string) bool {
-	if slices.Contains(way, withoutCRC) {
+	if slices.Contains(way, withoutCRC) || slices.Contains(way, withoutPidfd) {
 		return build == "address" && engine == "inline"
 	}
 	return build == "plain" || build == map[string]string{"inline": "address", "thread": "thread"}[engine]

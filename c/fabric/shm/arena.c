@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,26 +59,48 @@ static uint64_t mt_arena_pages(const struct mt_shm_arena *arena)
     return arena->bytes / MT_ARENA_PAGE;
 }
 
-/* Field 22 of /proc/PID/stat. */
-static uint64_t mt_start_time(int pid)
+/* What /proc/PID/stat says behind field 2, the command, which may hold blanks and
+ * parentheses. NULL: nothing. */
+static const char *mt_stat_fields(int pid, char *text, size_t bytes)
 {
-    char path[40], text[1024];
+    char path[40];
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    ssize_t n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
     if (fd >= 0) {
         close(fd);
     }
     if (n <= 0) {
-        return 0;
+        return NULL;
     }
     text[n] = '\0';
-    /* the command, field 2, may hold blanks and parentheses */
-    const char *at = strrchr(text, ')');
-    for (int field = 2; at != NULL && field < 22; field++) {
-        at = strchr(at + 1, ' ');
+    const char *end = strrchr(text, ')');
+    return end != NULL && end[1] == ' ' ? end + 2 : NULL;
+}
+
+/* Field 22; 0: not known. */
+static uint64_t mt_start_time(int pid)
+{
+    char text[1024];
+    const char *at = mt_stat_fields(pid, text, sizeof(text));
+    for (int field = 3; at != NULL && field < 22; field++) {
+        at = strchr(at, ' ');
+        at = at != NULL ? at + 1 : NULL;
     }
-    return at != NULL ? strtoull(at + 1, NULL, 10) : 0;
+    return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+/* Also of one that has ended, and that nobody has waited for. */
+static bool mt_pid_exists(int32_t pid)
+{
+    return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+bool mt_shm_pid_ended(int32_t pid)
+{
+    char text[1024];
+    const char *state = mt_stat_fields(pid, text, sizeof(text));
+    return state != NULL ? *state == 'Z' || *state == 'X' : !mt_pid_exists(pid);
 }
 
 enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
@@ -313,11 +336,11 @@ enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
         return MT_EPEER;
     }
     peer->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
-    /* the process may be another one with the number of the dead */
-    if (peer->pidfd < 0 && errno != ESRCH) {
+    if (peer->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
         return MT_ENOMEM;
     }
-    if (peer->pidfd < 0 || mt_start_time(identity->pid) != identity->pid_start) {
+    /* the process may be another one with the number of the dead */
+    if (mt_start_time(identity->pid) != identity->pid_start) {
         mt_shm_peer_close(peer);
         return MT_EPEER;
     }
@@ -345,7 +368,9 @@ void mt_shm_peer_close(struct mt_shm_peer *peer)
 bool mt_shm_peer_died(struct mt_shm_peer *peer)
 {
     struct pollfd fd = {.fd = peer->pidfd, .events = POLLIN};
-    peer->dead = peer->dead || poll(&fd, 1, 0) == 1;
+    peer->dead = peer->dead || (peer->pidfd >= 0
+                                    ? poll(&fd, 1, 0) == 1
+                                    : !mt_pid_exists(peer->identity.pid));
     return peer->dead;
 }
 

@@ -109,6 +109,10 @@ MT_INLINE uint64_t mt_shm_offset(const struct mt_shm_arena *arena,
     return (uint64_t)((const char *)memory - (const char *)arena->root);
 }
 
+/* Whether no process of that number runs any more, as far as it is known: without
+ * pidfd_open. */
+bool mt_shm_pid_ended(int32_t pid);
+
 /* Who the process is; the same for all its arenas but fd. */
 enum mt_status mt_shm_identity(struct mt_shm_identity *identity_p);
 
@@ -116,7 +120,8 @@ enum mt_status mt_shm_identity(struct mt_shm_identity *identity_p);
 struct mt_shm_peer {
     struct mt_shm_root *root;
     struct mt_shm_identity identity;
-    int pidfd;  /* readable once it is dead; -1: of this process */
+    int pidfd;  /* readable once it is dead; -1: of this process, or there is none (before
+                 * Linux 5.3, in some sandboxes): then that is asked now and then */
     bool dead;
     bool mourned; /* its queue pairs know */
     bool reads; /* process_vm_readv and writev work */

@@ -292,7 +292,7 @@ static enum mt_status mt_shm_channel_create(struct mt_fabric_context *base,
                       : MT_OK;
     for (uint32_t i = 0; sleeps && i < context->peer_count && status == MT_OK;
          i++) {
-        if (!context->peers[i]->dead) {
+        if (!context->peers[i]->dead && context->peers[i]->pidfd >= 0) {
             status = mt_soft_channel_watch(channel, context->peers[i]->pidfd);
         }
     }

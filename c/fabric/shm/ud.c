@@ -164,8 +164,8 @@ bool mt_shm_take_datagrams(struct mt_shm_qp *qp)
 bool mt_shm_pid_died(int32_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0) {
-        return errno == ESRCH; /* else it is not known now */
+    if (fd < 0) { /* there is no descriptor left, or no such call */
+        return mt_shm_pid_ended(pid);
     }
     struct pollfd p = {.fd = fd, .events = POLLIN};
     bool died = poll(&p, 1, 0) == 1;

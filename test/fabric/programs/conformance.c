@@ -5,8 +5,8 @@
  *
  * Options: engine=inline|peer|thread threads=0|1 faults=FILE seed=N
  * operations=N queue_pairs=N (1,000 unless told) limit=MS; copies=2: as on a
- * system that lets no process read the memory of another; crc=0: iwarp without
- * the CRC of MPA, as act mode has it.
+ * system that lets no process read the memory of another; pidfd=0: as before
+ * Linux 5.3; crc=0: iwarp without the CRC of MPA, as act mode has it.
  *
  * rank=0|1 wire=IP:PORT: one side only. Rank 0 listens there, rank 1 connects;
  * both are started with the same tests, on one host or on two. IPv6 is written
@@ -226,6 +226,10 @@ static bool option(struct setting *s, const char *word)
     } else if (strncmp(word, "copies", n) == 0) {
         if (number == 2) {
             refuse_calls(SYS_process_vm_readv, SYS_process_vm_writev, EPERM);
+        }
+    } else if (strncmp(word, "pidfd", n) == 0) {
+        if (number == 0) {
+            refuse_calls(SYS_pidfd_open, SYS_pidfd_open, ENOSYS);
         }
     } else if (strncmp(word, "crc", n) == 0) {
         s->options.no_crc = number == 0;
