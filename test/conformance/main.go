@@ -67,9 +67,8 @@ func main() {
 		os.Exit(2)
 	}
 	passed, failed := 0, 0
-	ended, _ := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	for _, mpi := range opt.mpis {
-		p, f, err := runMPI(ended, opt, mpi)
+		p, f, err := runMPI(opt, mpi)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "conformance: %s: %v\n", mpi.Name, err)
 			os.Exit(2)
@@ -184,8 +183,8 @@ func (opt *options) checkProducts() error {
 	return nil
 }
 
-// runMPI fetches, builds and runs the suite for one MPI. ended: a signal has come.
-func runMPI(ended context.Context, opt options, mpi mpijob.MPI) (passed, failed int, err error) {
+// runMPI fetches, builds and runs the suite for one MPI.
+func runMPI(opt options, mpi mpijob.MPI) (passed, failed int, err error) {
 	if err := mpi.Missing(); err != nil {
 		return 0, 0, err
 	}
@@ -213,8 +212,10 @@ func runMPI(ended context.Context, opt options, mpi mpijob.MPI) (passed, failed 
 	if err != nil {
 		return 0, 0, err
 	}
-	g.ended = ended
 	defer os.RemoveAll(g.scratch)
+	ended, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	defer stop()
+	g.ended = ended
 	if opt.hosts > 1 {
 		files, failed := os.MkdirTemp("", "mpitrace-hosts-")
 		if failed != nil {

@@ -164,7 +164,7 @@ var iwarpMay = []string{"waiting for a receive", sharedMemory}
 // withoutCRC is how act mode opens iwarp. Datagrams keep their CRC.
 const withoutCRC = "crc=0"
 
-// withoutPidfd is shm on a system older than Linux 5.3, as many clusters have it.
+// withoutPidfd is shm as before Linux 5.3.
 const withoutPidfd = "pidfd=0"
 
 // sharedMemory is lacking, too, where somebody else than the poster carries work out.
