@@ -39,7 +39,7 @@ func (r *Report) AdviceInput() advise.Input {
 	for _, f := range r.Functions {
 		for _, b := range f.Sizes {
 			in.Sizes = append(in.Sizes, advise.SizeClass{Function: f.Name, Size: classText(b.From, b.To), From: b.From, To: b.To, Messages: b.Count,
-				Requests: f.Completed, RequestNS: f.CompletedNS, BlockedNS: f.BlockedNS})
+				Requests: f.Completed, RequestNS: f.BlockedNS + f.BeforeNS, BlockedNS: f.BlockedNS})
 		}
 	}
 	return in

@@ -154,20 +154,21 @@ void mt_act_device_named(const char *names, size_t bytes,
     const char *end = names + bytes;
     device_p[0] = '\0';
     while (names < end) {
-        char pattern[MT_FABRIC_NAME_BYTES]; /* no name that fits is longer */
         const char *plus = memchr(names, '+', (size_t)(end - names));
         const char *stop = plus != NULL ? plus : end;
-        snprintf(pattern, sizeof(pattern), "%.*s", (int)(stop - names), names);
-        uint32_t i = 0;
+        char *pattern = strndup(names, (size_t)(stop - names));
+        uint32_t i = pattern != NULL ? 0 : count;
         while (i < count && !fits(pattern, &devices[i])) {
             i++;
         }
+        if (device_p[0] == '\0') { /* what was asked for, if there is none */
+            snprintf(device_p, MT_FABRIC_NAME_BYTES, "%s",
+                     pattern != NULL ? pattern : "");
+        }
+        free(pattern);
         if (i < count) {
             memcpy(device_p, devices[i].name, MT_FABRIC_NAME_BYTES);
             break;
-        }
-        if (device_p[0] == '\0') {
-            memcpy(device_p, pattern, sizeof(pattern));
         }
         names = stop + 1;
     }

@@ -259,6 +259,11 @@ int main(void)
     named("mlx5_1:1", "mlx5_1");
     named("mlx4_*+iwarp:eth?+shm", "iwarp:eth1");
     named("mlx[45]_*+shm", "mlx5_0");
+    /* longer than any name is */
+    named("[abcdefghijklmABCDEFGHIJKLM][abcdefghijklABCDEFGHIJKL][xX][1-5]_0",
+          "mlx5_0");
+    named("**********************************************************************!+shm",
+          "shm");
     named("nosuch+none", "nosuch");
     named("a+", "a");
     named("+shm", "shm");

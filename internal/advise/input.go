@@ -110,9 +110,15 @@ func (s *Site) requests() uint64 {
 	return s.Calls
 }
 
-// Messages is the number of messages that the site began: those with
-// MPI_PROC_NULL are none.
-func (s *Site) Messages() uint64 { return s.requests() - min(s.Peerless, s.requests()) }
+// Messages is the number of messages that the site began, of which a call that
+// sends and receives has two: those with MPI_PROC_NULL are none.
+func (s *Site) Messages() uint64 {
+	begun := s.requests()
+	if strings.Contains(s.Function, "endrecv") {
+		begun *= 2
+	}
+	return begun - min(s.Peerless, begun)
+}
 
 // Mean is the mean payload of a message, 0 if there was none.
 func (s *Site) Mean() uint64 {

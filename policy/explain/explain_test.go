@@ -65,7 +65,7 @@ func job() *advise.Input {
 			{Function: "MPI_Start", Place: "none.c:11", Calls: 7, Bytes: 10000},
 			{Function: "MPI_Send", Place: "null.c:12", Calls: 10},
 			{Function: "MPI_Bsend", Place: "buffered.c:13", Calls: 10, Bytes: 10 * 5000},
-			{Function: "MPI_Sendrecv", Place: "both.c:14", Calls: 10, Bytes: 10 << 20},
+			{Function: "MPI_Sendrecv", Place: "both.c:14", Calls: 10, Bytes: 20 << 20},
 			{Function: "MPI_Mrecv", Place: "matched.c:15", Calls: 10, Bytes: 10 << 20},
 		},
 		Sizes: []advise.SizeClass{
