@@ -129,10 +129,12 @@ static uint64_t status_of(const char *name)
 static void put_memory(FILE *file)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t now = status_of("VmRSS:"), most = status_of("VmHWM:");
+    most = most > now ? most : now; /* the kernel keeps up its maximum now and then */
     const struct mt_act_number numbers[] = {
         {"page_bytes", page},
-        {"resident_pages", status_of("VmRSS:") * 1024 / page},
-        {"most_resident_pages", status_of("VmHWM:") * 1024 / page},
+        {"resident_pages", now * 1024 / page},
+        {"most_resident_pages", most * 1024 / page},
     };
     put_numbers(file, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }

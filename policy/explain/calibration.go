@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	"github.com/mpitrace/mpitrace/reusetrack"
 )
@@ -32,7 +34,10 @@ func ReadCalibration(text []byte) (*Calibration, error) {
 	in := json.NewDecoder(bytes.NewReader(text))
 	in.DisallowUnknownFields()
 	c := &Calibration{}
-	if err := in.Decode(c); err != nil {
+	switch err := in.Decode(c); {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("%w: it is empty or cut off: calibrate anew", ErrCalibration)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrCalibration, err)
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
@@ -48,6 +53,11 @@ func (c *Calibration) Validate() error {
 		return fmt.Errorf("%w: schema %d, this program reads %d", ErrCalibration, c.Schema, CalibrationSchema)
 	case c.Costs == nil || len(c.Transfer) == 0:
 		return fmt.Errorf("%w: it needs costs and transfer", ErrCalibration)
+	}
+	for _, text := range append([]string{c.Node, c.Device, c.Costs.Source}, c.Costs.Notes...) {
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return fmt.Errorf("%w: %q has characters that cannot be printed", ErrCalibration, text)
+		}
 	}
 	// The curve is held to the rules of those in Costs.
 	checked := *c.Costs

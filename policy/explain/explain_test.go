@@ -209,6 +209,13 @@ func TestCalibration(t *testing.T) {
 	if err := c.Validate(); err != nil || c.Costs.Exposed.At(4096) != 14 || c.Costs.StandIn {
 		t.Errorf("%v %+v", err, c.Costs)
 	}
+	c.Node = "n\x1b[31m"
+	if err := c.Validate(); !errors.Is(err, ErrCalibration) || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q", err)
+	}
+	if _, err := ReadCalibration([]byte(`{"schema":`)); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("half a file: %v", err)
+	}
 	for _, text := range []string{"", "{}", `{"schema":2}`, `{"schema":1}`, `{"schema":1,"x":1}`, `{"schema":1,"costs":{"schema":1,"source":"","stand_in":false,"copy":[{"bytes":1,"ns":1}],"register":[{"bytes":1,"ns":1}],"usage_lookup":[{"bytes":1,"ns":1}]},"transfer":[{"bytes":1,"ns":-1}]}`} {
 		if _, err := ReadCalibration([]byte(text)); !errors.Is(err, ErrCalibration) {
 			t.Errorf("%s: %v", text, err)

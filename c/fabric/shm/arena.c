@@ -431,6 +431,20 @@ void *mt_shm_reach(struct mt_shm_peer *peer, uint64_t offset, uint64_t bytes)
     return (char *)peer->root + offset;
 }
 
+/* The kernel finds the memory by the number of the process, which another one may
+ * have by now, or another program: it is asked for again when the last answer is
+ * older than a number can be given out anew. */
+static bool mt_peer_is_another(struct mt_shm_peer *peer)
+{
+    enum { FRESH_NS = 10000000 };
+    uint64_t now = mt_soft_now();
+    if (now - peer->seen_ns < FRESH_NS) {
+        return peer->dead;
+    }
+    peer->seen_ns = now;
+    return mt_shm_peer_left(peer);
+}
+
 enum mt_status mt_shm_peer_copy(struct mt_shm_peer *peer, bool write,
                                 const struct mt_fabric_piece *pieces,
                                 uint32_t count, uint64_t skip, uint64_t remote,
@@ -444,6 +458,9 @@ enum mt_status mt_shm_peer_copy(struct mt_shm_peer *peer, bool write,
         write ? mt_soft_gather(pieces, count, skip, mapped, bytes)
               : mt_soft_scatter(pieces, count, skip, mapped, bytes);
         return MT_OK;
+    }
+    if (mt_peer_is_another(peer)) {
+        return MT_EPEER;
     }
     for (uint32_t i = 0; i < count && left > 0; i++) {
         uint64_t from = skip < pieces[i].bytes ? skip : pieces[i].bytes;

@@ -127,6 +127,7 @@ struct mt_shm_peer {
     bool reads; /* process_vm_readv and writev work */
     bool light; /* both sides have barriers: mt_shm_touch needs none */
     uint32_t users;
+    uint64_t seen_ns; /* when it was last known to be there, for copies */
     /* what of it can be read and written: all looked at so far; grows */
     uint64_t reached;
 };

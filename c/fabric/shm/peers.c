@@ -81,6 +81,17 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
     return MT_OK;
 }
 
+/* Also where a child holds a copy of the descriptor: closing it is not enough. */
+static void mt_unwatch(struct mt_shm_context *context,
+                       const struct mt_shm_peer *peer)
+{
+    for (unsigned i = 0; i < MT_SHM_CHANNELS; i++) {
+        if (context->channels[i] != NULL) {
+            mt_soft_channel_ignore(context->channels[i], peer->pidfd);
+        }
+    }
+}
+
 void mt_shm_peer_put(struct mt_shm_context *context, struct mt_shm_peer *peer)
 {
     if (--peer->users > 0) {
@@ -92,6 +103,7 @@ void mt_shm_peer_put(struct mt_shm_context *context, struct mt_shm_peer *peer)
             break;
         }
     }
+    mt_unwatch(context, peer);
     mt_shm_peer_close(peer);
     free(peer);
 }
@@ -297,11 +309,7 @@ static void mt_bury(struct mt_shm_context *context)
 static void mt_mourn(struct mt_shm_context *context, struct mt_shm_peer *peer)
 {
     peer->mourned = true;
-    for (unsigned i = 0; i < MT_SHM_CHANNELS; i++) {
-        if (context->channels[i] != NULL) {
-            mt_soft_channel_ignore(context->channels[i], peer->pidfd);
-        }
-    }
+    mt_unwatch(context, peer);
     for (uint32_t i = 0; i < context->live_count; i++) {
         struct mt_shm_qp *qp = context->live[i];
         if (qp->peer == peer && qp->soft.base.state == MT_FABRIC_QP_RTS) {

@@ -1,0 +1,223 @@
+/* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
+/* What a process does not do to another one that has the number of its peer, or the
+ * program that its peer went on with; and that a peer which was left wakes nobody. */
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../include/fabric.h"
+#include "check.h"
+
+enum { BYTES = 64 << 10, FOREVER_MS = 60000 };
+
+/* The same in every program, and in no library's way. */
+static char *const place = (char *)0x10000000;
+
+struct end {
+    struct mt_fabric_context *context;
+    struct mt_fabric_pd *pd;
+    struct mt_fabric_channel *channel;
+    struct mt_fabric_cq *cq;
+    struct mt_fabric_mr *mr;
+    struct mt_fabric_qp *qp;
+};
+
+struct told {
+    struct mt_fabric_address address;
+    uint32_t rkey;
+};
+
+static bool put(int wire, const void *what, size_t bytes)
+{
+    return write(wire, what, bytes) == (ssize_t)bytes;
+}
+
+static bool get(int wire, void *what, size_t bytes)
+{
+    struct pollfd fd = {.fd = wire, .events = POLLIN};
+    return poll(&fd, 1, FOREVER_MS) == 1 &&
+           read(wire, what, bytes) == (ssize_t)bytes;
+}
+
+static void pause_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static void open_end(struct end *e, int wire)
+{
+    struct told mine, other;
+    CHECK(mmap(place, BYTES, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == place);
+    CHECK_EQ(mt_fabric_open("shm", NULL, &e->context), MT_OK);
+    CHECK_EQ(mt_fabric_pd_create(e->context, &e->pd), MT_OK);
+    CHECK_EQ(mt_fabric_channel_create(e->context, &e->channel), MT_OK);
+    CHECK_EQ(mt_fabric_cq_create(e->context, 64, e->channel, &e->cq), MT_OK);
+    CHECK_EQ(mt_fabric_mr_register(e->pd, place, BYTES,
+                                   MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
+                                   &e->mr),
+             MT_OK);
+    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
+                                           .send_cq = e->cq,
+                                           .receive_cq = e->cq,
+                                           .send_depth = 8,
+                                           .receive_depth = 8,
+                                           .pieces = 1,
+                                           .port = 1};
+    CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &e->qp), MT_OK);
+    memset(&mine, 0, sizeof(mine));
+    CHECK_EQ(mt_fabric_qp_address(e->qp, &mine.address), MT_OK);
+    mine.rkey = e->mr->rkey;
+    CHECK(put(wire, &mine, sizeof(mine)) && get(wire, &other, sizeof(other)));
+    CHECK_EQ(mt_fabric_qp_connect(e->qp, &other.address), MT_OK);
+    e->mr->rkey = other.rkey; /* where this side writes */
+}
+
+/* The work is complete; when it is not within a bound, the status of nothing. */
+static enum mt_status write_there(struct end *e)
+{
+    struct mt_fabric_piece piece = {place, BYTES, e->mr->lkey};
+    const struct mt_fabric_send work = {.opcode = MT_FABRIC_WRITE,
+                                        .flags = MT_FABRIC_SIGNALED,
+                                        .pieces = &piece,
+                                        .piece_count = 1,
+                                        .remote_address = (uintptr_t)place,
+                                        .rkey = e->mr->rkey};
+    struct mt_fabric_completion c;
+    CHECK_EQ(mt_fabric_post_send(e->qp, &work), MT_OK);
+    for (int i = 0; i < FOREVER_MS; i++) {
+        if (mt_fabric_poll(e->cq, &c, 1) == 1) {
+            return c.status;
+        }
+        pause_ms(1);
+    }
+    return MT_EAGAIN;
+}
+
+static void close_end(struct end *e)
+{
+    CHECK_EQ(mt_fabric_qp_destroy(e->qp), MT_OK);
+    CHECK_EQ(mt_fabric_mr_destroy(e->mr), MT_OK);
+    CHECK_EQ(mt_fabric_cq_destroy(e->cq), MT_OK);
+    CHECK_EQ(mt_fabric_channel_destroy(e->channel), MT_OK);
+    CHECK_EQ(mt_fabric_pd_destroy(e->pd), MT_OK);
+    CHECK_EQ(mt_fabric_close(e->context), MT_OK);
+    CHECK(munmap(place, BYTES) == 0);
+}
+
+/* The peer's next program, which has other things in the same place. */
+static int stranger(int wire)
+{
+    char word;
+    bool there = mmap(place, BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+                      0) == place;
+    bool told = put(wire, there ? "y" : "n", 1) && get(wire, &word, 1);
+    for (int i = 0; there && i < BYTES; i++) {
+        there = place[i] == 0;
+    }
+    return there && told ? 0 : 1;
+}
+
+static void peer(int wire, const char *program)
+{
+    struct end e;
+    char word, number[16];
+    snprintf(number, sizeof(number), "%d", wire);
+    open_end(&e, wire);
+    if (check_failures == 0 && get(wire, &word, 1) && word == 'x') {
+        execl(program, program, number, (char *)NULL);
+    }
+    _exit(check_failures != 0);
+}
+
+static pid_t begin(struct end *e, const char *program, int *wire_p)
+{
+    int wires[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, wires) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(wires[0]);
+        peer(wires[1], program);
+    }
+    close(wires[1]);
+    *wire_p = wires[0];
+    open_end(e, wires[0]);
+    return pid;
+}
+
+static void another_program(const char *program)
+{
+    struct end e;
+    int wire, status = -1;
+    char word = 0;
+    pid_t pid = begin(&e, program, &wire);
+    memset(place, 7, BYTES);
+    CHECK_EQ(write_there(&e), MT_OK);
+    CHECK(put(wire, "x", 1) && get(wire, &word, 1));
+    CHECK_EQ(word, 'y');
+    pause_ms(30); /* without a poll, which would find out */
+    CHECK_EQ(write_there(&e), MT_EPEER);
+    CHECK(put(wire, "d", 1));
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+    close(wire);
+    close_end(&e);
+}
+
+/* A child of this process holds what its channel sleeps on. */
+static void left_peer(const char *program)
+{
+    struct end e;
+    int wire, status;
+    pid_t pid = begin(&e, program, &wire);
+    CHECK_EQ(write_there(&e), MT_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        pause_ms(FOREVER_MS);
+        _exit(0);
+    }
+    CHECK_EQ(mt_fabric_qp_destroy(e.qp), MT_OK);
+    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
+                                           .send_cq = e.cq,
+                                           .receive_cq = e.cq,
+                                           .send_depth = 8,
+                                           .receive_depth = 8,
+                                           .pieces = 1,
+                                           .port = 1};
+    struct mt_fabric_completion c;
+    for (int i = 0; i < 50; i++) { /* it is buried in a poll */
+        CHECK_EQ(mt_fabric_poll(e.cq, &c, 1), 0);
+        pause_ms(1);
+    }
+    CHECK(put(wire, "e", 1) && waitpid(pid, &status, 0) == pid);
+    close(wire);
+    int wakes = 0;
+    for (int i = 0; i < 100; i++) {
+        struct pollfd fd = {.fd = mt_fabric_channel_fd(e.channel), .events = POLLIN};
+        wakes += poll(&fd, 1, 5) == 1;
+        mt_fabric_poll(e.cq, &c, 1);
+    }
+    CHECK(wakes < 50); /* all of them */
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+    CHECK_EQ(mt_fabric_qp_create(e.pd, &o, &e.qp), MT_OK);
+    close_end(&e);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) {
+        return stranger(atoi(argv[1]));
+    }
+    signal(SIGPIPE, SIG_IGN); /* of the other side that failed */
+    another_program("/proc/self/exe");
+    left_peer("/proc/self/exe");
+    return check_failures != 0;
+}
