@@ -66,8 +66,9 @@ static void mt_connect_drop(struct mt_engine_peer *peer)
     memset(&peer->reads, 0, sizeof(peer->reads));
     peer->qp = NULL;
     peer->connection = MT_CONNECTION_NONE;
-    peer->connect_after = peer->sent < UINT32_MAX / 2 ? 2 * peer->sent
-                                                      : UINT32_MAX;
+    peer->connect_after = peer->sent < UINT32_MAX / 2
+                              ? 2 * (uint32_t)peer->sent
+                              : UINT32_MAX;
     engine->connections--;
     memset(engine->by_qp, 0,
            (engine->by_qp_mask + 1) * sizeof(struct mt_engine_peer *));

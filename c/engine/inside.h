@@ -189,7 +189,8 @@ struct mt_engine_peer {
     struct mt_credits credits;
     struct mt_reads reads;
     uint32_t writing;       /* of its transfers */
-    uint32_t sent, arrived; /* sequence of the last message */
+    uint64_t sent;    /* messages; the lower half is the sequence of the last one */
+    uint32_t arrived; /* sequence of the last message */
     bool greeted, greets; /* of these one, either way, was before all others */
     bool offered;           /* a ring, or there was none left */
     struct mt_engine_ring *ring; /* NULL: it has not sent much, nor did we */

@@ -104,7 +104,7 @@ static enum mt_status mt_ring_tell(struct mt_engine_peer *peer,
         struct mt_wire head;
         struct mt_wire_rest rest;
     } message = {.head = {.kind = (uint8_t)kind,
-                          .sequence = peer->sent + 1,
+                          .sequence = (uint32_t)(peer->sent + 1),
                           .rkey = mr->rkey},
                  .rest = {.bytes = bytes, .address = (uintptr_t)mr->address}};
     void *place;
@@ -207,7 +207,7 @@ static uint32_t mt_ring_head(struct mt_engine_ring *ring,
                              int32_t tag, void *at, struct mt_wire *head_p)
 {
     *head_p = (struct mt_wire){.kind = MT_WIRE_EAGER,
-                               .sequence = ring->peer->sent + 1,
+                               .sequence = (uint32_t)(ring->peer->sent + 1),
                                .context = context->id,
                                .source = context->rank,
                                .tag = tag};

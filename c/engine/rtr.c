@@ -162,17 +162,21 @@ mt_rtr_envelope_at(struct mt_rtr *rtr, uint32_t context, int32_t tag)
     return &rtr->envelopes[home % MT_RTR_ENVELOPES];
 }
 
+/* Which of the messages to the peer has that sequence, the latest one. */
+static uint64_t mt_rtr_seen(const struct mt_engine_peer *peer, uint32_t sequence)
+{
+    return peer->sent - (uint32_t)((uint32_t)peer->sent - sequence);
+}
+
 /* How many messages of an envelope left after that one; UINT32_MAX: it is not
- * known. Sequences may wrap. */
-static uint32_t mt_rtr_after(const struct mt_rtr_envelope *e, uint32_t seen)
+ * known. */
+static uint32_t mt_rtr_after(const struct mt_rtr_envelope *e, uint64_t seen)
 {
     uint32_t kept = e->overflown ? MT_RTR_LOG : e->left, n = 0;
-    while (n < kept &&
-           (int32_t)(e->log[(e->left - 1 - n) % MT_RTR_LOG] - seen) > 0) {
+    while (n < kept && e->log[(e->left - 1 - n) % MT_RTR_LOG] > seen) {
         n++;
     }
-    bool all = n < kept ||
-               (!e->overflown && (int32_t)(e->since - seen) <= 0);
+    bool all = n < kept || (!e->overflown && e->since <= seen);
     return all ? n : UINT32_MAX;
 }
 
@@ -183,7 +187,7 @@ enum mt_status mt_rtr_arrive(struct mt_engine_peer *peer,
     if (rtr == NULL) {
         return MT_OK;
     }
-    uint32_t seen = (uint32_t)(m->rest.answer >> 32);
+    uint64_t seen = mt_rtr_seen(peer, (uint32_t)(m->rest.answer >> 32));
     uint32_t ahead = (uint32_t)m->rest.answer;
     struct mt_rtr_envelope *e =
         mt_rtr_envelope_at(rtr, m->head.context, m->head.tag);

@@ -106,10 +106,12 @@ struct mt_rtr_envelope {
     uint32_t context;
     int32_t tag;
     bool known; /* false: a free place */
-    uint32_t since; /* last message to the peer before any that is counted */
+    uint64_t since; /* messages to the peer before any that is counted */
     uint32_t left;  /* messages that have left; may wrap */
     bool overflown; /* the log has not had all of them since */
-    uint32_t log[MT_RTR_LOG]; /* their sequences */
+    /* which of the messages to the peer they were: as an envelope may rest for longer
+     * than sequences take to come again, the whole number */
+    uint64_t log[MT_RTR_LOG];
     uint32_t first, last;     /* offers[first .. last - 1], each modulo */
     struct mt_rtr_offer offers[MT_RTR_OFFERS];
 };

@@ -112,7 +112,7 @@ static enum mt_status mt_leave_mail(struct mt_engine_peer *peer,
     }
     struct mt_wire *head = place;
     struct mt_wire_rest rest = {0};
-    *head = (struct mt_wire){.sequence = peer->sent + 1};
+    *head = (struct mt_wire){.sequence = (uint32_t)(peer->sent + 1)};
     mt_leave_head(r, head, &rest);
     char *at = (char *)place + sizeof(*head);
     if (mt_wire_long(head->kind, head->flags)) {
@@ -166,7 +166,7 @@ enum mt_status mt_leave_note(struct mt_engine_peer *peer,
     }
     struct mt_wire *to = place;
     *to = *head;
-    to->sequence = peer->sent + 1;
+    to->sequence = (uint32_t)(peer->sent + 1);
     memcpy(to + 1, rest, sizeof(*rest));
     if (payload_bytes > 0) {
         memcpy((char *)place + MT_WIRE_LONG_BYTES, payload, payload_bytes);

@@ -534,6 +534,16 @@ static void leave(struct mt_engine_peer *peer, int32_t tag, uint32_t n)
     }
 }
 
+/* An RTR of who has seen the message of that number, for one that comes behind so many
+ * others of the tag. */
+static struct mt_wire_message rtr(int32_t tag, uint64_t seen, uint32_t ahead)
+{
+    return (struct mt_wire_message){
+        .head = {.context = 7, .tag = tag},
+        .rest = {.answer = seen << 32 | ahead},
+    };
+}
+
 /* The number of an envelope's messages has just wrapped, and is small again: the log
  * has more than so many, and not all that ever left. */
 static void test_wrap(void)
@@ -545,7 +555,7 @@ static void test_wrap(void)
                                      .rendezvous = MT_ENGINE_RTR};
     world_begin(&options);
     struct mt_engine_peer *peer = &world.engines[0].peers[1];
-    struct mt_wire_message m = {.head = {.context = 7, .tag = TAG}};
+    struct mt_wire_message m = rtr(TAG, 0, 0);
     CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK); /* who asks makes it known */
     leave(peer, TAG, MT_RTR_LOG + 1);
     age(peer);
@@ -555,15 +565,46 @@ static void test_wrap(void)
     }
     leave(peer, TAG, UINT32_MAX - e->left + 1 + SINCE);
     CHECK_EQ(e->left, SINCE);
-    m.rest.answer = (uint64_t)(peer->sent - CROSSED) << 32 | CROSSED;
+    m = rtr(TAG, peer->sent - CROSSED, CROSSED);
     CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
     CHECK_EQ(e->offers[(e->last - 1) % MT_RTR_OFFERS].turn, SINCE); /* the next */
     world_end();
 }
 
+/* An envelope that rests while others have messages by the billion: those of it that
+ * left before are not taken for later ones, however far sequences have come. */
+static void test_far(void)
+{
+    enum { TAG = 5, STEPS = 20 };
+    options = (struct world_options){.processes = 2, .window = 16,
+                                     .eager_limit = EAGER, .usage = 80,
+                                     .sample = 20, .max_work = MOST,
+                                     .rendezvous = MT_ENGINE_RTR};
+    world_begin(&options);
+    struct mt_engine_peer *peer = &world.engines[0].peers[1];
+    struct mt_wire_message m = rtr(TAG, 0, 0);
+    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
+    struct mt_rtr_envelope *e = peer->rtr->envelopes;
+    while (e->tag != TAG || e->context != 7) {
+        e++;
+    }
+    for (uint32_t i = 0; i < STEPS; i++) {
+        leave(peer, TAG, 1);
+        peer->sent += UINT64_C(500000000) * (1 + dice(12));
+        e->first = e->last; /* as if it had never asked */
+        m = rtr(TAG, peer->sent, 0);
+        CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
+        CHECK_EQ(e->last - e->first, 1);
+        CHECK_EQ(e->offers[e->first % MT_RTR_OFFERS].turn, e->left);
+    }
+    world_end();
+}
+
 int main(int argc, char **argv)
 {
+    state = 1;
     test_wrap();
+    test_far();
     unsigned long long seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     unsigned long long last = argc > 2 ? strtoull(argv[2], NULL, 0) : 200;
     for (; seed <= last && check_failures == 0; seed++) {
