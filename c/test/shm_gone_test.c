@@ -1,7 +1,6 @@
 /* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What a process does not do to another one that has the number of its peer, or the
  * program that its peer went on with; and that a peer which was left wakes nobody. */
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@ struct end {
     struct mt_fabric_cq *cq;
     struct mt_fabric_mr *mr;
     struct mt_fabric_qp *qp;
+    uint32_t rkey; /* of the other side's memory */
 };
 
 struct told {
@@ -77,10 +77,10 @@ static void open_end(struct end *e, int wire)
     mine.rkey = e->mr->rkey;
     CHECK(put(wire, &mine, sizeof(mine)) && get(wire, &other, sizeof(other)));
     CHECK_EQ(mt_fabric_qp_connect(e->qp, &other.address), MT_OK);
-    e->mr->rkey = other.rkey; /* where this side writes */
+    e->rkey = other.rkey;
 }
 
-/* The work is complete; when it is not within a bound, the status of nothing. */
+/* How that ends; MT_EAGAIN: not within a minute. */
 static enum mt_status write_there(struct end *e)
 {
     struct mt_fabric_piece piece = {place, BYTES, e->mr->lkey};
@@ -89,7 +89,7 @@ static enum mt_status write_there(struct end *e)
                                         .pieces = &piece,
                                         .piece_count = 1,
                                         .remote_address = (uintptr_t)place,
-                                        .rkey = e->mr->rkey};
+                                        .rkey = e->rkey};
     struct mt_fabric_completion c;
     CHECK_EQ(mt_fabric_post_send(e->qp, &work), MT_OK);
     for (int i = 0; i < FOREVER_MS; i++) {
@@ -103,7 +103,7 @@ static enum mt_status write_there(struct end *e)
 
 static void close_end(struct end *e)
 {
-    CHECK_EQ(mt_fabric_qp_destroy(e->qp), MT_OK);
+    CHECK(e->qp == NULL || mt_fabric_qp_destroy(e->qp) == MT_OK);
     CHECK_EQ(mt_fabric_mr_destroy(e->mr), MT_OK);
     CHECK_EQ(mt_fabric_cq_destroy(e->cq), MT_OK);
     CHECK_EQ(mt_fabric_channel_destroy(e->channel), MT_OK);
@@ -135,7 +135,7 @@ static int stranger(int wire)
     return there && told ? 0 : 1;
 }
 
-static void peer(int wire, const char *program)
+static void peer(int wire)
 {
     struct end e;
     char word, number[16];
@@ -146,19 +146,19 @@ static void peer(int wire, const char *program)
         polls(&e); /* a queue pair that was left is buried */
     }
     if (check_failures == 0 && get(wire, &word, 1) && word == 'x') {
-        execl(program, program, number, (char *)NULL);
+        execl("/proc/self/exe", "stranger", number, (char *)NULL);
     }
     _exit(check_failures != 0);
 }
 
-static pid_t begin(struct end *e, const char *program, int *wire_p)
+static pid_t begin(struct end *e, int *wire_p)
 {
     int wires[2];
     CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, wires) == 0);
     pid_t pid = fork();
     if (pid == 0) {
         close(wires[0]);
-        peer(wires[1], program);
+        peer(wires[1]);
     }
     close(wires[1]);
     *wire_p = wires[0];
@@ -166,12 +166,12 @@ static pid_t begin(struct end *e, const char *program, int *wire_p)
     return pid;
 }
 
-static void another_program(const char *program)
+static void another_program(void)
 {
     struct end e;
     int wire, status = -1;
     char word = 0;
-    pid_t pid = begin(&e, program, &wire);
+    pid_t pid = begin(&e, &wire);
     memset(place, 7, BYTES);
     CHECK_EQ(write_there(&e), MT_OK);
     CHECK(put(wire, "x", 1) && get(wire, &word, 1));
@@ -186,11 +186,11 @@ static void another_program(const char *program)
 }
 
 /* A child of this process holds what its channel sleeps on. */
-static void left_peer(const char *program)
+static void left_peer(void)
 {
     struct end e;
     int wire, status;
-    pid_t pid = begin(&e, program, &wire);
+    pid_t pid = begin(&e, &wire);
     CHECK_EQ(write_there(&e), MT_OK);
     pid_t child = fork();
     if (child == 0) {
@@ -198,13 +198,7 @@ static void left_peer(const char *program)
         _exit(0);
     }
     CHECK_EQ(mt_fabric_qp_destroy(e.qp), MT_OK);
-    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
-                                           .send_cq = e.cq,
-                                           .receive_cq = e.cq,
-                                           .send_depth = 8,
-                                           .receive_depth = 8,
-                                           .pieces = 1,
-                                           .port = 1};
+    e.qp = NULL;
     for (int i = 0; i < 50; i++) { /* it is buried in a poll */
         polls(&e);
         pause_ms(1);
@@ -219,9 +213,8 @@ static void left_peer(const char *program)
         wakes += poll(&fd, 1, 5) == 1;
         mt_fabric_channel_take(e.channel, &cq);
     }
-    CHECK(wakes < 50); /* all of them */
+    CHECK(wakes < 50); /* a few are those of the timer */
     CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
-    CHECK_EQ(mt_fabric_qp_create(e.pd, &o, &e.qp), MT_OK);
     close_end(&e);
 }
 
@@ -231,7 +224,7 @@ int main(int argc, char **argv)
         return stranger(atoi(argv[1]));
     }
     signal(SIGPIPE, SIG_IGN); /* of the other side that failed */
-    another_program("/proc/self/exe");
-    left_peer("/proc/self/exe");
+    another_program();
+    left_peer();
     return check_failures != 0;
 }
