@@ -82,7 +82,7 @@ func calibrate(node, device string) (*explain.Calibration, error) {
 			HalfUS    float64 `json:"half_round_trip_us"`
 		}
 	}
-	if err := askFabric(&pingpong, "pingpong", "--device", device, "--size", "8,2K,32K,1M", "--iterations", "1000"); err != nil {
+	if err := askFabric(&pingpong, "pingpong", "--device", device, "--size", "8,2K,32K,1M", "--iterations", "2000"); err != nil {
 		return nil, err
 	}
 	var register, deregister, transfer reusetrack.Curve
