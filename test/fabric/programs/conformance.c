@@ -62,9 +62,9 @@ static pid_t start(const struct test *test, const struct setting *setting,
 /* Waits for all; kills them when none has got anything done for so long. */
 static bool finish(const pid_t *pids, int count, uint64_t limit_ms)
 {
-    uint64_t seen = moves(), since = now_ms();
+    struct idle idle = {0};
     int left = count;
-    bool good = true;
+    bool good = true, killed = false;
     while (left > 0) {
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
@@ -80,17 +80,13 @@ static bool finish(const pid_t *pids, int count, uint64_t limit_ms)
             }
             continue;
         }
-        if (seen != moves()) {
-            seen = moves();
-            since = now_ms();
-        }
-        if (since != 0 && now_ms() - since > limit_ms) {
+        if (!killed && idle_ms(&idle) > limit_ms) {
             fprintf(stderr, "  nothing moved for %llu ms\n",
                     (unsigned long long)limit_ms);
             for (int i = 0; i < count; i++) {
                 kill(pids[i], SIGABRT);
             }
-            since = 0;
+            killed = true;
             good = false;
         }
         nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);

@@ -72,6 +72,21 @@ void moved(void)
     __atomic_add_fetch(&all->moves, 1, __ATOMIC_RELAXED);
 }
 
+uint64_t idle_ms(struct idle *idle)
+{
+    enum { MOST_MS = 1000 };
+    uint64_t now = now_ms(), passed = now - idle->asked;
+    if (idle->asked == 0 || idle->seen != moves()) {
+        idle->seen = moves();
+        idle->ms = idle->times = 0;
+    } else {
+        idle->ms += passed < MOST_MS ? passed : MOST_MS;
+    }
+    idle->asked = now;
+    idle->times++;
+    return idle->ms;
+}
+
 static uint64_t now_us(void)
 {
     struct timespec t;
@@ -114,20 +129,14 @@ uint64_t death_ms(const struct side *s)
 
 void waiting(const struct side *s)
 {
-    static uint64_t seen, since, rounds;
-    uint64_t now = now_ms();
-    if (since == 0 || seen != moves()) {
-        seen = moves();
-        since = now;
-        rounds = 0;
-    }
-    if (now - since > s->setting->limit_ms) {
+    static struct idle idle;
+    if (idle_ms(&idle) > s->setting->limit_ms) {
         FAIL("nothing moved for %llu ms",
              (unsigned long long)s->setting->limit_ms);
     }
-    if (++rounds > 256) { /* who could move it may want this processor */
+    if (idle.times > 256) { /* who could move it may want this processor */
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-    } else if (rounds % 64 == 0) {
+    } else if (idle.times % 64 == 0) {
         sched_yield();
     }
 }

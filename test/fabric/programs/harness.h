@@ -90,6 +90,15 @@ uint64_t now_ms(void);
  * sides together where both are ours; harness_open comes before they fork. */
 void harness_open(void);
 uint64_t moves(void);
+
+/* A wait; zeroed to begin with. Asked again and again, idle_ms is how long nothing has
+ * moved. Of the time between two questions a second counts at most: the clock of a
+ * machine that was stopped as a whole goes on. */
+struct idle {
+    uint64_t seen, asked, ms;
+    uint64_t times; /* asked since something moved */
+};
+uint64_t idle_ms(struct idle *idle);
 void moved(void);
 /* In a loop that waits: fails when nothing has moved for too long, and lets
  * others run now and then. */
