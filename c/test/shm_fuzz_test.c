@@ -287,7 +287,7 @@ static size_t draw_cell(uint8_t *at)
     cell->word = mt_inbox_word((uint32_t)(qp->inbox_head / qp->inbox_count),
                                draw(6) == 0 ? MT_INBOX_CLAIMED : MT_INBOX_READY,
                                (int32_t)draw(1 << 22));
-    cell->number = draw(6) == 0 ? draw(99) : ours.ud->number;
+    cell->life = draw(6) == 0 ? draw(99) : (uint32_t)qp->life;
     cell->bytes = draw(6) == 0 ? 4090 + draw(20) : draw(4096);
     memcpy(at, cell, sizeof(*cell));
     free(cell);
@@ -301,7 +301,8 @@ static size_t draw_source(uint8_t *at)
     const struct mt_shm_identity *i = &context->arena.root->identity;
     const struct mt_fabric_source source = {
         {(uint64_t)(uint32_t)i->pid | (uint64_t)(uint32_t)i->fd << 32,
-         i->pid_start, mt_shm_offset(&context->arena, qp->inbox) + draw(2) * 8,
+         i->pid_start,
+         (mt_shm_offset(&context->arena, qp->inbox) + draw(2) * 8) | qp->life << 32,
          qp->soft.base.number | (uint64_t)i->arena_id << 32}};
     memcpy(at, &source, sizeof(source));
     return sizeof(source);

@@ -1,11 +1,16 @@
 /* sources: c/fabric/fabric.c c/fabric/status.c c/fabric/fault/completion.c c/fabric/fault/fault.c c/fabric/fault/script.c c/fabric/fault/work.c c/fabric/iwarp/address.c c/fabric/crc32c.c c/fabric/iwarp/in.c c/fabric/iwarp/iwarp.c c/fabric/iwarp/out.c c/fabric/iwarp/port.c c/fabric/iwarp/progress.c c/fabric/iwarp/region.c c/fabric/iwarp/slice.c c/fabric/iwarp/stream.c c/fabric/iwarp/ud.c c/fabric/iwarp/wire.c c/fabric/shm/arena.c c/fabric/shm/peers.c c/fabric/shm/receive.c c/fabric/shm/send.c c/fabric/shm/shm.c c/fabric/shm/ud.c c/fabric/soft/cq.c c/fabric/soft/soft.c c/fabric/soft/work.c c/fabric/verbs/device.c c/fabric/verbs/library.c c/fabric/verbs/ports.c c/fabric/verbs/qp.c c/fabric/verbs/source.c c/fabric/verbs/verbs.c c/fabric/verbs/work.c */
 /* What a process does not do to another one that has the number of its peer, or the
- * program that its peer went on with; and that a peer which was left wakes nobody. */
+ * program that its peer went on with, or to a queue pair that has the place of an
+ * earlier one; that a peer which was left wakes nobody; and that a peer is not taken
+ * for gone where descriptors are short. */
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -51,9 +56,9 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
-static void open_end(struct end *e, int wire)
+/* All but the other side. */
+static void open_qp(struct end *e)
 {
-    struct told mine, other;
     CHECK(mmap(place, BYTES, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == place);
     CHECK_EQ(mt_fabric_open("shm", NULL, &e->context), MT_OK);
@@ -72,6 +77,12 @@ static void open_end(struct end *e, int wire)
                                            .pieces = 1,
                                            .port = 1};
     CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &e->qp), MT_OK);
+}
+
+static void open_end(struct end *e, int wire)
+{
+    struct told mine, other;
+    open_qp(e);
     memset(&mine, 0, sizeof(mine));
     CHECK_EQ(mt_fabric_qp_address(e->qp, &mine.address), MT_OK);
     mine.rkey = e->mr->rkey;
@@ -218,6 +229,128 @@ static void left_peer(void)
     close_end(&e);
 }
 
+static struct mt_fabric_qp *open_datagrams(const struct end *e)
+{
+    struct mt_fabric_qp *qp;
+    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_UD,
+                                           .send_cq = e->cq,
+                                           .receive_cq = e->cq,
+                                           .send_depth = 8,
+                                           .receive_depth = 8,
+                                           .pieces = 1,
+                                           .port = 1};
+    struct mt_fabric_piece piece = {place, BYTES, e->mr->lkey};
+    const struct mt_fabric_receive work = {.pieces = &piece, .piece_count = 1};
+    CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &qp), MT_OK);
+    CHECK_EQ(mt_fabric_qp_connect(qp, NULL), MT_OK);
+    CHECK_EQ(mt_fabric_post_receive(qp, &work), MT_OK);
+    return qp;
+}
+
+/* How many come to a queue pair of this process. */
+static uint32_t datagrams(const struct end *e, struct mt_fabric_qp *from,
+                          struct mt_fabric_ah *to)
+{
+    struct mt_fabric_piece piece = {place, 8, e->mr->lkey};
+    const struct mt_fabric_send work = {.opcode = MT_FABRIC_SEND,
+                                        .pieces = &piece,
+                                        .piece_count = 1,
+                                        .ah = to};
+    struct mt_fabric_completion c;
+    uint32_t n = 0;
+    CHECK_EQ(mt_fabric_post_send(from, &work), MT_OK);
+    for (int i = 0; i < 1000; i++) {
+        n += mt_fabric_poll(e->cq, &c, 1);
+    }
+    return n;
+}
+
+/* The next queue pair has the memory of the one before, and its number. */
+static void earlier_queue_pair(void)
+{
+    struct end e;
+    struct mt_fabric_address address;
+    struct mt_fabric_ah *before, *now;
+    int wire, status;
+    pid_t pid = begin(&e, &wire);
+    struct mt_fabric_qp *from = open_datagrams(&e), *to = open_datagrams(&e);
+    CHECK_EQ(mt_fabric_qp_address(to, &address), MT_OK);
+    CHECK_EQ(mt_fabric_ah_create(e.pd, &address, &before), MT_OK);
+    CHECK_EQ(datagrams(&e, from, before), 1);
+    uint32_t number = mt_fabric_qp_number(to);
+    CHECK_EQ(mt_fabric_qp_destroy(to), MT_OK);
+    for (int i = 0; i < 50; i++) { /* it is buried in a poll */
+        polls(&e);
+        pause_ms(1);
+    }
+    to = open_datagrams(&e);
+    CHECK_EQ(mt_fabric_qp_number(to), number);
+    CHECK_EQ(mt_fabric_qp_address(to, &address), MT_OK);
+    CHECK_EQ(mt_fabric_ah_create(e.pd, &address, &now), MT_OK);
+    CHECK_EQ(datagrams(&e, from, before), 0);
+    CHECK_EQ(datagrams(&e, from, now), 1);
+    CHECK_EQ(mt_fabric_ah_destroy(before), MT_OK);
+    CHECK_EQ(mt_fabric_ah_destroy(now), MT_OK);
+    CHECK_EQ(mt_fabric_qp_destroy(to), MT_OK);
+    CHECK_EQ(mt_fabric_qp_destroy(from), MT_OK);
+    CHECK(put(wire, "e", 1) && waitpid(pid, &status, 0) == pid);
+    close(wire);
+    close_end(&e);
+}
+
+/* The child, to begin with: a process that nobody has met yet. */
+static void met_later(int wire)
+{
+    struct end e;
+    char word;
+    open_end(&e, wire);
+    _exit(get(wire, &word, 1) && check_failures == 0 ? 0 : 1);
+}
+
+/* Connecting with that many descriptors left, of four that it takes at most. */
+static void few_descriptors(void)
+{
+    enum { MOST = 4, LIMIT = 256 };
+    struct end e = {0};
+    int wires[2], status = -1, taken[LIMIT], count = 0;
+    struct rlimit before, least;
+    struct told mine = {0}, other;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, wires) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(wires[0]);
+        met_later(wires[1]);
+    }
+    close(wires[1]);
+    CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    least = (struct rlimit){.rlim_cur = LIMIT, .rlim_max = before.rlim_max};
+    CHECK(setrlimit(RLIMIT_NOFILE, &least) == 0);
+    open_qp(&e);
+    CHECK_EQ(mt_fabric_qp_address(e.qp, &mine.address), MT_OK);
+    CHECK(get(wires[0], &other, sizeof(other)));
+    while (count < LIMIT && (taken[count] = open("/dev/null", O_RDONLY)) >= 0) {
+        count++;
+    }
+    CHECK(errno == EMFILE && count > MOST);
+    enum mt_status connected = MT_ENOMEM;
+    for (int left = 0; left <= MOST && connected != MT_OK; left++) {
+        connected = mt_fabric_qp_connect(e.qp, &other.address);
+        CHECK_EQ(connected, left == 0 || connected == MT_ENOMEM ? MT_ENOMEM
+                                                                : MT_OK);
+        close(taken[--count]);
+    }
+    CHECK_EQ(connected, MT_OK);
+    while (count > 0) {
+        close(taken[--count]);
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+    CHECK(put(wires[0], &mine, sizeof(mine)) && put(wires[0], "e", 1));
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK_EQ(status, 0);
+    close(wires[0]);
+    close_end(&e);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -226,5 +359,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* of the other side that failed */
     another_program();
     left_peer();
+    earlier_queue_pair();
+    few_descriptors();
     return check_failures != 0;
 }

@@ -59,7 +59,8 @@ static void open_end(struct end *e, char *place, int pairs)
     CHECK_EQ(mt_fabric_pd_create(e->context, &e->pd), MT_OK);
     CHECK_EQ(mt_fabric_channel_create(e->context, &e->channel), MT_OK);
     CHECK_EQ(mt_fabric_cq_create(e->context, 1024, e->channel, &e->cq), MT_OK);
-    CHECK_EQ(mt_fabric_mr_register(e->pd, place, LONG, MT_FABRIC_LOCAL_WRITE,
+    CHECK_EQ(mt_fabric_mr_register(e->pd, place, LONG,
+                                   MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
                                    &e->mr),
              MT_OK);
     for (int i = 0; i < pairs; i++) {
@@ -254,11 +255,43 @@ static void wakes_where_a_ring_is_full(void)
     refused = false;
 }
 
+/* A WRITE waits until the peer has fetched the message before it, of which nothing
+ * is noticed here. */
+static void goes_on_behind_a_message(void)
+{
+    open_both(1);
+    memcpy(memory[0], "and this", 8);
+    memset(memory[1], 0, LONG);
+    struct mt_fabric_piece p = {ours.mr->address, 8, ours.mr->lkey};
+    const struct mt_fabric_send write = {
+        .opcode = MT_FABRIC_WRITE,
+        .piece_count = 1,
+        .pieces = &p,
+        .remote_address = (uintptr_t)memory[1] + LONG - 8,
+        .rkey = theirs.mr->rkey};
+    received(&ours);
+    received(&theirs);
+    receive(&theirs, 0, LONG - 8);
+    transmit(&ours, 0, LONG - 8, 0);
+    CHECK_EQ(mt_fabric_post_send(ours.qps[0], &write), MT_OK);
+    take_events(&ours);
+    CHECK_EQ(mt_fabric_cq_arm(ours.cq, true), MT_OK);
+    CHECK_EQ(received(&ours), 0);
+    CHECK(memory[1][LONG - 8] == 0);
+    CHECK_EQ(received(&theirs), 1);
+    CHECK(woken(&ours));
+    take_events(&ours);
+    received(&ours);
+    CHECK(memcmp(memory[1] + LONG - 8, "and this", 8) == 0);
+    close_both(1);
+}
+
 int main(void)
 {
     finds_what_came_before();
     wakes_for_any();
     wakes_beside_others();
     wakes_where_a_ring_is_full();
+    goes_on_behind_a_message();
     return check_failures != 0;
 }

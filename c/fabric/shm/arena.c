@@ -59,8 +59,15 @@ static uint64_t mt_arena_pages(const struct mt_shm_arena *arena)
     return arena->bytes / MT_ARENA_PAGE;
 }
 
+/* What the last error means: a shortage, which may pass, or something else. */
+static enum mt_status mt_failed_call(enum mt_status otherwise)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? MT_ENOMEM
+                                                                 : otherwise;
+}
+
 /* What /proc/PID/stat says behind field 2, the command, which may hold blanks and
- * parentheses. NULL: nothing. */
+ * parentheses. NULL: nothing, and errno says why. */
 static const char *mt_stat_fields(int pid, char *text, size_t bytes)
 {
     char path[40];
@@ -78,7 +85,7 @@ static const char *mt_stat_fields(int pid, char *text, size_t bytes)
     return end != NULL && end[1] == ' ' ? end + 2 : NULL;
 }
 
-/* Field 22; 0: not known. */
+/* Field 22; 0: not known, and errno says why. */
 static uint64_t mt_start_time(int pid)
 {
     char text[1024];
@@ -108,21 +115,21 @@ enum mt_status mt_shm_identity(struct mt_shm_identity *identity)
     struct stat namespace, network;
     memset(identity, 0, sizeof(*identity));
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || stat("/proc/self/ns/pid", &namespace) != 0 ||
-        stat("/proc/self/ns/net", &network) != 0) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        return MT_ENODEVICE;
+    if (fd < 0) {
+        return mt_failed_call(MT_ENODEVICE);
     }
     ssize_t n = read(fd, identity->boot_id, 36);
     close(fd);
+    if (n != 36 || stat("/proc/self/ns/pid", &namespace) != 0 ||
+        stat("/proc/self/ns/net", &network) != 0) {
+        return mt_failed_call(MT_ENODEVICE);
+    }
     identity->pid_namespace = namespace.st_ino;
     identity->net_namespace = network.st_ino;
     identity->pid = getpid();
     identity->pid_start = mt_start_time(identity->pid);
     identity->fd = -1;
-    return n == 36 && identity->pid_start != 0 ? MT_OK : MT_ENODEVICE;
+    return identity->pid_start != 0 ? MT_OK : mt_failed_call(MT_ENODEVICE);
 }
 
 /* Address space for an arena, none of it open. No child has it, and no core dump. */
@@ -292,7 +299,8 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
              peer->identity.fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) {
-        return errno == EACCES || errno == EPERM ? MT_EPERM : MT_EPEER;
+        return errno == EACCES || errno == EPERM ? MT_EPERM
+                                                 : mt_failed_call(MT_EPEER);
     }
     int seals = fcntl(fd, F_GET_SEALS);
     bool sealed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
@@ -310,41 +318,49 @@ static enum mt_status mt_peer_map(struct mt_shm_peer *peer)
     peer->reached = mt_arena_open(peer->root, MT_ARENA_READ_ONLY,
                                   sizeof(*peer->root),
                                   peer->identity.arena_bytes);
-    if (mprotect(peer->root, MT_ARENA_READ_ONLY, PROT_READ) != 0 ||
-        peer->reached == 0 || peer->root->magic != MT_SHM_MAGIC ||
-        memcmp(&peer->root->identity, &peer->identity,
-               sizeof(peer->identity)) != 0) {
+    enum mt_status status = MT_OK;
+    if (peer->reached == 0 ||
+        mprotect(peer->root, MT_ARENA_READ_ONLY, PROT_READ) != 0) {
+        status = mt_failed_call(MT_EPEER);
+    } else if (peer->root->magic != MT_SHM_MAGIC ||
+               memcmp(&peer->root->identity, &peer->identity,
+                      sizeof(peer->identity)) != 0) {
+        status = MT_EPEER;
+    }
+    if (status != MT_OK) {
         munmap(peer->root, peer->identity.arena_bytes);
         peer->root = NULL;
-        return MT_EPEER;
     }
-    return MT_OK;
+    return status;
 }
 
-enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
+/* Whether the process of that number is the one: another may have it by now. */
+static enum mt_status mt_peer_is_it(const struct mt_shm_identity *identity)
+{
+    uint64_t start = mt_start_time(identity->pid);
+    return start == identity->pid_start ? MT_OK
+           : start != 0                 ? MT_EPEER
+                                        : mt_failed_call(MT_EPEER);
+}
+
+enum mt_status mt_shm_peer_open(const struct mt_shm_identity *self,
+                                const struct mt_shm_identity *identity,
                                 struct mt_shm_peer *peer)
 {
-    struct mt_shm_identity self;
     memset(peer, 0, sizeof(*peer));
     peer->identity = *identity;
     peer->pidfd = -1;
-    enum mt_status status = mt_shm_identity(&self);
-    if (status != MT_OK) {
-        return status;
-    }
-    if (!mt_same_machine(&self, identity)) {
+    if (!mt_same_machine(self, identity)) {
         return MT_EPEER;
     }
     peer->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
-    if (peer->pidfd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+    if (peer->pidfd < 0 && mt_failed_call(MT_OK) != MT_OK) {
         return MT_ENOMEM;
     }
-    /* the process may be another one with the number of the dead */
-    if (mt_start_time(identity->pid) != identity->pid_start) {
-        mt_shm_peer_close(peer);
-        return MT_EPEER;
+    enum mt_status status = mt_peer_is_it(identity);
+    if (status == MT_OK) {
+        status = mt_peer_map(peer);
     }
-    status = mt_peer_map(peer);
     if (status != MT_OK) {
         mt_shm_peer_close(peer);
         return status;

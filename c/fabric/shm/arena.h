@@ -135,8 +135,9 @@ struct mt_shm_peer {
 /* What a process shares, as its file tells; 0: nothing, or more than any does. */
 uint64_t mt_shm_peer_bytes(const struct mt_shm_identity *identity);
 /* MT_EPEER: it is gone, or not of this machine; MT_EPERM: not allowed;
- * MT_ENOMEM: there is no address space for it. */
-enum mt_status mt_shm_peer_open(const struct mt_shm_identity *identity,
+ * MT_ENOMEM: there is no descriptor or address space for it, by now. */
+enum mt_status mt_shm_peer_open(const struct mt_shm_identity *self,
+                                const struct mt_shm_identity *identity,
                                 struct mt_shm_peer *peer_p);
 void mt_shm_peer_close(struct mt_shm_peer *peer);
 /* Asks the kernel whether the process has ended. */

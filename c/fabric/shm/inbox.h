@@ -45,7 +45,7 @@ MT_INLINE int32_t mt_inbox_pid(uint64_t word)
 
 struct mt_inbox_cell {
     uint64_t word __attribute__((aligned(64)));
-    uint32_t number; /* of the queue pair that it is for */
+    uint32_t life; /* of the inbox that it is for */
     uint32_t bytes;
     struct mt_fabric_source source;
     uint32_t solicited;

@@ -60,7 +60,8 @@ enum mt_status mt_shm_peer_get(struct mt_shm_context *context,
         free(peer);
         return MT_ENOMEM;
     }
-    enum mt_status status = mt_shm_peer_open(identity, peer);
+    enum mt_status status =
+        mt_shm_peer_open(&context->arena.root->identity, identity, peer);
     if (status != MT_OK) {
         if (status == MT_ENOMEM) {
             mt_shm_say_space(&context->soft.base.options,

@@ -171,11 +171,12 @@ static enum mt_status mt_copy_pieces(const struct mt_shm_qp *qp, bool write,
     return status;
 }
 
-/* An order is carried out: its sender looks at done. */
+/* An order is carried out: its sender looks at done. Asleep, it is woken whatever it
+ * waits for: what it posted behind the order goes on then. */
 static void mt_ordered(struct mt_shm_qp *qp)
 {
     __atomic_store_n(&qp->ring->done, qp->ring->done + 1, __ATOMIC_RELEASE);
-    mt_shm_wake(mt_shm_context_of(qp), qp->peer, false);
+    mt_shm_wake(mt_shm_context_of(qp), qp->peer, true);
 }
 
 static enum mt_taken mt_take_send_pull(struct mt_shm_qp *qp,

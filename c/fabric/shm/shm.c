@@ -325,6 +325,7 @@ static enum mt_status mt_qp_open(struct mt_shm_context *context,
                                  struct mt_shm_qp *qp,
                                  const struct mt_fabric_qp_options *options)
 {
+    qp->life = MT_SHM_LIFE | ++context->lives;
     if (options->transport == MT_FABRIC_UD) {
         return mt_shm_inbox_open(context, qp, qp->soft.receives->depth);
     }
@@ -333,7 +334,7 @@ static enum mt_status mt_qp_open(struct mt_shm_context *context,
     if (qp->ring == NULL) {
         return MT_ENOMEM;
     }
-    qp->life = qp->ring->claim = MT_SHM_LIFE | ++context->lives;
+    qp->ring->claim = qp->life;
     return MT_OK;
 }
 
@@ -619,8 +620,8 @@ static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
     enum mt_status status = MT_OK;
     if (source != NULL) {
         mt_source_identity(context, source, &a.identity);
-        a.offset = source->words[2];
-        a.number = (uint32_t)source->words[3];
+        a.offset = (uint32_t)source->words[2];
+        a.life = source->words[2] >> 32;
         status = a.offset % MT_RING_LINE == 0 ? MT_OK : MT_EINVAL;
     } else {
         status = mt_address_parse(address, MT_FABRIC_UD, &a);
@@ -638,7 +639,7 @@ static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
     }
     ah->base.ops = context->soft.base.ops;
     ah->offset = a.offset;
-    ah->number = a.number;
+    ah->life = (uint32_t)a.life;
     *ah_p = &ah->base;
     return MT_OK;
 }

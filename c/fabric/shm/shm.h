@@ -24,7 +24,7 @@
 #include "ring.h"
 
 enum {
-    MT_SHM_VERSION = 5,
+    MT_SHM_VERSION = 6,
     MT_SHM_COPY = 8 << 10, /* payload of a record */
     MT_SHM_READS = 16,
     MT_SHM_AT_ONCE = 4 << 20, /* bytes copied between two looks at who is gone */
@@ -61,7 +61,7 @@ struct mt_shm_address {
     uint32_t version;
     struct mt_shm_identity identity;
     uint64_t offset; /* RC: of the ring; UD: of the inbox, in the arena */
-    uint64_t life;   /* RC: of the ring */
+    uint64_t life;   /* of it */
     uint32_t number;
     uint32_t transport;
 };
@@ -83,7 +83,7 @@ struct mt_shm_ah {
     struct mt_fabric_ah base;
     struct mt_shm_peer *peer;
     uint64_t offset; /* of the inbox */
-    uint32_t number; /* of its queue pair */
+    uint32_t life;   /* of it */
 };
 
 /* A READ of the peer that is being answered in parts. */
@@ -101,7 +101,7 @@ struct mt_shm_qp {
     bool joined;        /* the peer is connected, as far as was seen */
     struct mt_shm_peer *peer;
     struct mt_ring *ring; /* ours, that the peer writes */
-    uint64_t life;        /* of it */
+    uint64_t life;        /* of it, or of the inbox */
     struct mt_ring_reader in;
     struct mt_ring_writer out;
     struct mt_ring *lane; /* ours, for answers to our READs; NULL: none needed */
@@ -135,7 +135,7 @@ struct mt_shm_context {
     struct mt_shm_arena arena;
     struct mt_shm_peer *peers[MT_SHM_PEERS];
     uint32_t peer_count;
-    uint64_t lives;       /* of rings so far */
+    uint64_t lives;       /* of rings and inboxes so far */
     uint32_t next_region; /* where to look for a free one */
     uint32_t next_peer; /* to be asked what it runs */
     bool barriers;      /* it can make every processor pass one */

@@ -66,13 +66,15 @@ enum mt_status mt_shm_datagram(struct mt_shm_qp *qp, struct mt_soft_work *w)
         return MT_OK;
     }
     bool solicited = (w->flags & MT_FABRIC_SOLICITED) != 0;
-    cell->number = ah->number;
+    cell->life = ah->life;
     cell->bytes = (uint32_t)w->bytes;
     cell->solicited = solicited;
     cell->source.words[0] =
         (uint64_t)(uint32_t)self->pid | (uint64_t)(uint32_t)self->fd << 32;
     cell->source.words[1] = self->pid_start;
-    cell->source.words[2] = mt_shm_offset(&context->arena, qp->inbox);
+    /* an arena has a GiB at most */
+    cell->source.words[2] =
+        mt_shm_offset(&context->arena, qp->inbox) | qp->life << 32;
     cell->source.words[3] =
         qp->soft.base.number | (uint64_t)self->arena_id << 32;
     mt_soft_gather(w->pieces, w->piece_count, 0, cell->payload, w->bytes);
@@ -130,9 +132,9 @@ static void mt_take_datagram(struct mt_shm_qp *qp,
         return;
     }
     /* without a receive, or with one too short, a datagram is lost; so is one
-     * for a queue pair that had this memory before */
+     * for an inbox that had this memory before */
     if (to == NULL || bytes > to->bytes ||
-        cell->number != qp->soft.base.number) {
+        cell->life != (uint32_t)qp->life) {
         return;
     }
     struct mt_fabric_completion c = {
