@@ -128,6 +128,35 @@ static void wraps(uint64_t every)
     side_close(&s);
 }
 
+/* ---- the end of a queue pair ---- */
+
+static struct mt_fabric_cq *polled;
+
+static void poll_beside(void)
+{
+    struct mt_fabric_completion c;
+    assert(mt_fabric_poll(polled, &c, 1) == 0);
+}
+
+/* Another thread polls what failed of it: a queue pair of datagrams would be
+ * stopped then, with what is being freed. */
+static void destroyed_beside_a_poll(void)
+{
+    char word[64];
+    struct side s = side_open(true);
+    struct mt_fabric_qp *qp = connected(&s, MT_FABRIC_UD);
+    struct mt_fabric_piece p = {word, sizeof(word), 0};
+    const struct mt_fabric_receive work = {.piece_count = 1, .pieces = &p};
+    made_status = IBV_WC_WR_FLUSH_ERR;
+    assert(mt_fabric_post_receive(qp, &work) == MT_OK);
+    made_status = IBV_WC_SUCCESS;
+    polled = s.cq;
+    made_destroying = poll_beside;
+    assert(mt_fabric_qp_destroy(qp) == MT_OK);
+    made_destroying = NULL;
+    side_close(&s);
+}
+
 /* ---- events ---- */
 
 static void happen(struct ibv_async_event event)
@@ -444,6 +473,7 @@ int main(void)
 {
     wraps(8);
     wraps(32);
+    destroyed_beside_a_poll();
     events();
     errors();
     path_mtu();

@@ -45,6 +45,7 @@ static int made_handle_errors[PORTS + 1];       /* of address handles, by port *
 static uint32_t made_timeout, made_global;      /* of the last connection */
 static uint32_t made_others;
 static uint32_t made_numbers;
+static void (*made_destroying)(void); /* what others do meanwhile */
 
 static struct ibv_device **get_device_list(int *count)
 {
@@ -264,6 +265,9 @@ static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask,
 
 static int destroy_qp(struct ibv_qp *qp)
 {
+    if (made_destroying != NULL) {
+        made_destroying();
+    }
     free(qp);
     return 0;
 }

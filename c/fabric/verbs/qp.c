@@ -162,7 +162,12 @@ void mt_verbs_qp_destroy(struct mt_fabric_qp *base)
 {
     struct mt_verbs_qp *qp = (struct mt_verbs_qp *)base;
     struct mt_verbs_context *context = mt_verbs_context_of(base);
-    /* no event and no completion of it comes afterwards */
+    /* what another thread still polls of it is of nobody: it touches it no more */
+    mt_verbs_lock(context);
+    mt_verbs_owner_renew(context, qp->owner);
+    mt_verbs_unlock(context);
+    /* without the lock: it waits for events that are being looked at. No event and no
+     * completion of it comes afterwards */
     mt_verbs_library()->destroy_qp(qp->qp);
     qp->qp = NULL;
     mt_verbs_lock(context);
