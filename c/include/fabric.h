@@ -415,9 +415,8 @@ enum mt_fabric_flag {
  * when the transport has taken the datagram. A READ is answered after the WRITEs
  * posted before it have taken effect, whether they have completed or not. On RC,
  * SENDs and WRITEs take effect in the order of posting, but that inside a host a WRITE
- * into memory of mt_fabric_mr_allocate does not wait for a SEND before it that has no
- * receive yet, nor for one that the peer has not polled for; a READ may be overtaken by
- * what was posted later. */
+ * does not wait for a SEND of a few KiB before it, which has no receive yet or which
+ * the peer has not polled for; a READ may be overtaken by what was posted later. */
 struct mt_fabric_send {
     uint64_t id;
     enum mt_fabric_opcode opcode;
