@@ -13,24 +13,21 @@ import (
 var senders = []string{"eager", "eager_limit", "reuse_from"}
 
 // check finds what is allowed word by word and does not go together.
-func (e *Effective) check() Problems {
+func (e *Effective) check(layers []*Layer) Problems {
 	var out Problems
-	tell := func(name, format string, args ...any) {
-		out = append(out, e.layers[name].problem(name, fmt.Sprintf(format, args...)))
-	}
-	if e.overDatagrams(e.Text("eager")) {
-		tell(e.stated("eager", "transport"), "%s", reuseOverDatagrams)
-	}
 	limit := e.eagerLimit(e.Text("eager_limit"), e.likeliest())
-	if limit > e.Number("ring")/2 {
-		tell(e.stated("eager_limit", "ring"), "%s", e.tooLong(limit))
+	if e.overDatagrams(e.Text("eager")) {
+		out = append(out, e.disagree(layers, "eager", "transport", reuseOverDatagrams))
 	}
-	if e.Text("eager") == "reuse" && e.Number("reuse_from") > limit && !e.elsewhere(-1, "reuse_from") && !e.elsewhere(-1, "eager_limit") {
-		tell(e.stated("reuse_from", "eager_limit"), "eager=reuse never happens: reuse_from is %s, above the eager_limit of %s", sizeText(e.Number("reuse_from")), sizeText(limit))
+	if limit > e.Number("ring")/2 {
+		out = append(out, e.disagree(layers, "eager_limit", "ring", e.tooLong(limit)))
+	}
+	if from := e.Number("reuse_from"); e.Text("eager") == "reuse" && from > limit && !e.elsewhere(-1, "reuse_from") && !e.elsewhere(-1, "eager_limit") {
+		out = append(out, e.disagree(layers, "reuse_from", "eager_limit", "eager=reuse never happens: "+reuseNever(from, limit)))
 	}
 	for _, pattern := range strings.Split(e.Text("device"), "+") {
 		if _, err := path.Match(pattern, ""); err != nil {
-			tell("device", "%s: a [ without its ] behind it", pattern)
+			out = append(out, e.layers["device"].problem("device", pattern+`: a [ without its ], or a \ with nothing behind it`))
 		}
 	}
 	for i := range e.Rules {
@@ -69,15 +66,21 @@ const MostRules = 32
 
 const reuseOverDatagrams = "eager=reuse needs transport=rc, because a datagram that is sent again would carry what the buffer holds by then: leave one of the two out"
 
-// stated is the first of the names that somebody stated, else the first: that
-// is where the user can mend it.
-func (e *Effective) stated(names ...string) string {
-	for _, name := range names {
-		if e.layers[name].Source != BuiltIn {
-			return name
-		}
+func reuseNever(from, limit int64) string {
+	return fmt.Sprintf("reuse_from is %s, above the eager_limit of %s", sizeText(from), sizeText(limit))
+}
+
+// disagree is a problem of two settings, told where the stronger source states one of
+// them: whoever wrote that can mend it. It names the other source.
+func (e *Effective) disagree(layers []*Layer, name, other, text string) Problem {
+	weight := func(name string) int { return slices.Index(layers, e.layers[name]) }
+	if i := weight(other); i >= 0 && (weight(name) < 0 || i < weight(name)) {
+		name, other = other, name
 	}
-	return names[0]
+	if by := e.Settings[other].Source; by != BuiltIn && by != e.Settings[name].Source {
+		text += fmt.Sprintf(" (%s is of %s)", other, by)
+	}
+	return e.layers[name].problem(name, text)
 }
 
 // likeliest is the device with the longest eager limit of those that may be used.
@@ -112,17 +115,10 @@ func (e *Effective) checkRule(i int) Problems {
 	tell := func(name, format string, args ...any) {
 		out = append(out, r.layer.problem(r.path+name, fmt.Sprintf(format, args...)))
 	}
-	if e.overDatagrams(r.Use["eager"]) {
-		tell(".use.eager", "%s", reuseOverDatagrams)
-	}
 	for _, site := range strings.Split(r.When["site"], "+") {
 		if isLine(site) {
 			tell(".when.site", "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
 		}
-	}
-	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), e.likeliest())
-	if r.Use["eager_limit"] != "" && limit > e.Number("ring")/2 {
-		tell(".use.eager_limit", "%s", e.tooLong(limit))
 	}
 	return out
 }
@@ -174,13 +170,21 @@ func (e *Effective) neverApplies(i int) []idle {
 	tell := func(path, format string, args ...any) {
 		out = append(out, idle{path, fmt.Sprintf(format, args...)})
 	}
+	if e.overDatagrams(r.Use["eager"]) {
+		tell(".use.eager", "%s", reuseOverDatagrams)
+	}
 	limit := e.eagerLimit(cmp.Or(r.Use["eager_limit"], e.Text("eager_limit")), e.likeliest())
+	if r.Use["eager_limit"] != "" && limit > e.Number("ring")/2 {
+		tell(".use.eager_limit", "%s", e.tooLong(limit))
+	}
 	if from, _ := rangeOf(r.When["size"]); from > limit && r.Use["eager"] != "" && !e.elsewhere(i, "eager_limit") {
 		tell(".use.eager", "the rule is for messages from %s, and the eager_limit is %s", sizeText(from), sizeText(limit))
 	}
 	least, _ := rangeOf(cmp.Or(r.Use["reuse_from"], e.Text("reuse_from")) + "..")
 	if _, to := rangeOf(r.When["size"]); to < least && r.Use["eager"] == "reuse" && !e.elsewhere(i, "reuse_from") {
 		tell(".use.eager", "the rule is for messages up to %s, and reuse_from is %s", sizeText(to), sizeText(least))
+	} else if r.Use["eager"] == "reuse" && least > limit && !e.elsewhere(i, "reuse_from") && !e.elsewhere(i, "eager_limit") {
+		tell(".use.eager", "%s", reuseNever(least, limit))
 	}
 	if !slices.ContainsFunc(strings.Split(r.When["operation"], "+"), func(o string) bool { return !strings.HasSuffix(o, "recv") || o == "sendrecv" }) {
 		for _, name := range senders {
@@ -225,7 +229,14 @@ func covers(name, wide, narrow string) bool {
 		a, b := rangeOf(wide)
 		c, d := rangeOf(narrow)
 		return a <= c && d <= b
-	case "choice", "names":
+	case "names":
+		for _, v := range strings.Split(narrow, "+") {
+			if !slices.ContainsFunc(strings.Split(wide, "+"), func(w string) bool { return coversName(w, v) }) {
+				return false
+			}
+		}
+		return true
+	case "choice":
 		for _, v := range strings.Split(narrow, "+") {
 			if !slices.Contains(strings.Split(wide, "+"), v) {
 				return false
@@ -234,6 +245,12 @@ func covers(name, wide, narrow string) bool {
 		return true
 	}
 	return wide == narrow
+}
+
+// coversName tells whether a pattern matches all that a narrower one matches, as far as
+// it shows in the text of that: a * of it is taken by a * alone.
+func coversName(wide, narrow string) bool {
+	return match(wide, narrow) && !(strings.Contains(narrow, "*") && strings.Contains(wide, "?"))
 }
 
 // Device is what a policy must know of a device.

@@ -240,7 +240,11 @@ func (r *layerReader) unknown(m member, path string, words []Word, others []stri
 		names = append(names, w.Name)
 	}
 	text := "no such name here"
-	if near := nearest(m.name, names); near != "" {
+	near := nearest(m.name, names)
+	if w := findShort(m.name); w != nil && slices.Contains(names, w.Name) {
+		near = w.Name
+	}
+	if near != "" {
 		text += ": did you mean " + near + "?"
 	} else {
 		text += ": known are " + strings.Join(names, ", ")

@@ -383,3 +383,37 @@ func TestEagerLimit(t *testing.T) {
 		}
 	}
 }
+
+// What a pattern is said to cover it matches, tried on all short texts.
+func TestCoversName(t *testing.T) {
+	texts := func(letters string, most int) []string {
+		out := []string{""}
+		for from := 0; most > 0; most-- {
+			end := len(out)
+			for _, text := range out[from:end] {
+				for _, letter := range letters {
+					out = append(out, text+string(letter))
+				}
+			}
+			from = end
+		}
+		return out
+	}
+	all, patterns, covered := texts("ab", 6), texts("ab*?", 3), 0
+	for _, wide := range patterns {
+		for _, narrow := range patterns {
+			if !coversName(wide, narrow) {
+				continue
+			}
+			covered++
+			for _, text := range all {
+				if match(narrow, text) && !match(wide, text) {
+					t.Errorf("%q is said to cover %q, and does not match %q", wide, narrow, text)
+				}
+			}
+		}
+	}
+	if covered < 2*len(patterns) {
+		t.Errorf("only %d pairs of %d patterns", covered, len(patterns))
+	}
+}

@@ -34,7 +34,7 @@ func Resolve(layers ...*Layer) (*Effective, error) {
 	layers = slices.DeleteFunc(slices.Clone(layers), func(l *Layer) bool { return l == nil })
 	e := lay(layers)
 	problems := e.drop(layers)
-	if err := append(problems, e.check()...).orNil(); err != nil {
+	if err := append(problems, e.check(layers)...).orNil(); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -47,6 +47,10 @@ func (l *Layer) part(part string, at int) (name, wrong string) {
 	default:
 		w, value = splitWord(part)
 	}
+	if w == nil && findShort(part) != nil {
+		w = findShort(part)
+		return w.Short, fmt.Sprintf("has no value: write %s=, and behind it %s", w.Short, expected(w))
+	}
 	if w == nil {
 		return key, unknownShort(key)
 	}

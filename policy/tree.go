@@ -40,6 +40,9 @@ type treeReader struct {
 }
 
 func readTree(text []byte) (*node, error) {
+	if bytes.HasPrefix(text, []byte("\xef\xbb\xbf")) {
+		return nil, &errAt{0, "a byte order mark in front of the policy: save the file as UTF-8 without one"}
+	}
 	r := &treeReader{text: text, in: json.NewDecoder(bytes.NewReader(text))}
 	r.in.UseNumber()
 	n, err := r.value(0)

@@ -87,6 +87,9 @@ func (w *Word) choice(text string) (string, error) {
 	}
 	given := strings.Split(text, "+")
 	for _, v := range given {
+		if v == auto {
+			return "", fmt.Errorf("%q: auto leaves every choice open, and stands alone", text)
+		}
 		if !slices.Contains(w.Values, v) {
 			return "", w.notAllowed(v)
 		}
