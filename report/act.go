@@ -28,7 +28,8 @@ type Act struct {
 	Counts segment.ActCounts `json:"counts"`
 	Peers  *ActPeers         `json:"peers,omitempty"` // nil: no rank came to write it down
 	ranks  map[string]bool
-	ended  int // of the ranks without a ledger that could be read, those that came through MPI_Finalize
+	wrong  map[string]bool // of these, that got messages which are not what was sent
+	ended  int             // of the ranks without a ledger that could be read, those that came through MPI_Finalize
 }
 
 // ActPeers is how the ranks that left a ledger reached each other, and the memory
@@ -95,8 +96,12 @@ type ActLeft struct {
 	Count  uint64 `json:"count"`
 }
 
+// ledgerSchema is what a ledger must say under schema.
+const ledgerSchema = 1
+
 // ledgerFile is act-WORLD-RANK.json.
 type ledgerFile struct {
+	Schema    int               `json:"schema"`
 	World     string            `json:"world"`
 	Rank      int               `json:"rank"`
 	Device    string            `json:"device"`
@@ -173,7 +178,7 @@ func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 	if len(file.Act) == 0 && len(ledgers) == 0 {
 		return
 	}
-	a := &Act{Verdicts: file.Act, Devices: []ActDevice{}, Decisions: []ActDecision{}, Left: []ActLeft{}, ranks: map[string]bool{}}
+	a := &Act{Verdicts: file.Act, Devices: []ActDevice{}, Decisions: []ActDecision{}, Left: []ActLeft{}, ranks: map[string]bool{}, wrong: map[string]bool{}}
 	for i := range a.Verdicts {
 		v := &a.Verdicts[i]
 		b.refuted(v)
@@ -189,7 +194,12 @@ func (b *builder) addAct(job []byte, ledgers []segment.NamedText) {
 			b.problem(text.Name + ": " + err.Error())
 			continue
 		}
-		if b.options.Ranks.Has(ledger.Rank) {
+		switch {
+		case ledger.Schema != ledgerSchema:
+			b.problem(fmt.Sprintf("%s: is of schema %d, this program reads %d: it is left out", text.Name, ledger.Schema, ledgerSchema))
+		case a.ranks[actKey(ledger.World, ledger.Rank)]:
+			b.problem(fmt.Sprintf("%s: rank %d has another ledger here: this one is left out", text.Name, ledger.Rank))
+		case b.options.Ranks.Has(ledger.Rank):
 			a.Ledgers++
 			a.add(&ledger)
 		}
@@ -275,6 +285,9 @@ func (b *builder) addActRank(r *actRank) {
 func (a *Act) add(l *ledgerFile) {
 	a.Ranks++
 	a.ranks[actKey(l.World, l.Rank)] = true
+	if l.Counts[segment.ActWrongMessages] > 0 {
+		a.wrong[actKey(l.World, l.Rank)] = true
+	}
 	a.Counts.Add(&l.Counts)
 	a.Counts.Add(&l.Left)
 	c := &a.Counts

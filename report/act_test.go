@@ -97,6 +97,9 @@ func TestAct(t *testing.T) {
 	if p := a.Peers; p.Connected != 1 || p.Datagrams != 4 || p.Idle != 6 || p.Bytes != 65536+4*512+2*(131072+262144) || p.Resident != 2*5000*4096 || p.MostResident != 2*6000*4096 {
 		t.Errorf("%+v", p)
 	}
+	if first := r.Findings[0]; !strings.HasPrefix(first, "1 of 18 messages verified were not what was sent, received by rank 1: ") {
+		t.Errorf("the first finding is %q", first)
+	}
 	if d := a.Decisions[0]; d.Ranks != 2 || d.Kept != 1 || d.Retreated != 1 || d.Change != -0.12 || d.Known != "read" || d.Pairs != 128 {
 		t.Errorf("%+v", d)
 	}
@@ -140,6 +143,16 @@ func TestActSegments(t *testing.T) {
 	if text := section(t, r); r.Act.Ledgers != 1 || r.Act.Messages != 300 || strings.Contains(text, "without MPI_Finalize") ||
 		!strings.Contains(text, "of 1 rank without an act-*.json that could be read") {
 		t.Errorf("of a file that cannot be read: %s", text)
+	}
+
+	for _, c := range []struct{ name, text, problem string }{
+		{"act-w-1.json", strings.Replace(ledgerJSON(world, "1"), `"schema": 1`, `"schema": 2`, 1), "act-w-1.json: is of schema 2, this program reads 1"},
+		{"act-w-2.json", ledgerJSON(world, "0"), "act-w-2.json: rank 0 has another ledger here"},
+	} {
+		r = loadActs(t, map[string]string{"act-w-0.json": ledgerJSON(world, "0"), c.name: c.text}, nil)
+		if r.Act.Ledgers != 1 || !slices.ContainsFunc(r.Problems, func(p string) bool { return strings.HasPrefix(p, c.problem) }) {
+			t.Errorf("%d ledgers, problems %q, want %q", r.Act.Ledgers, r.Problems, c.problem)
+		}
 	}
 
 	live := loadActs(t, nil, map[int]segment.Act{0: carried(0), 1: carried(1)})
@@ -198,7 +211,7 @@ func TestActNothing(t *testing.T) {
 		{map[string]string{"job.json": `{}`}, ""},
 		{map[string]string{"job.json": `{"act": [{"ranks": 2, "act": false, "reason": "rank 1 did not report"}]}`}, "only observed: rank 1 did not report"},
 		{map[string]string{"job.json": verdictJSON}, "nothing is known of what was carried"},
-		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"world": "w"}`}, "no point-to-point message was sent that mpitrace could have carried"},
+		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"schema": 1, "world": "w"}`}, "no point-to-point message was sent that mpitrace could have carried"},
 		{map[string]string{"job.json": verdictJSON, "act-w-0.json": `{"world": 3}`}, "nothing is known of what was carried"},
 	} {
 		r := loadAct(t, c.files)

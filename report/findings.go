@@ -20,6 +20,7 @@ func (b *builder) findings() []string {
 			out = append(out, cycle)
 		}
 	}
+	out = append(out, b.wrongMessages()...)
 	out = append(out, b.endings()...)
 	for world := range r.Job.Worlds {
 		if missing := b.missingOf(world); len(missing) > 0 {
@@ -38,6 +39,17 @@ func (b *builder) findings() []string {
 	out = append(out, b.measuredFindings()...)
 	out = append(out, b.conservation()...)
 	return append(out, b.noteFindings()...)
+}
+
+// wrongMessages says that verification found messages which are not what was sent.
+func (b *builder) wrongMessages() []string {
+	a := b.report.Act
+	if a == nil || len(a.wrong) == 0 {
+		return nil
+	}
+	by := slices.DeleteFunc(slices.Clone(b.report.Ranks), func(r *Rank) bool { return !a.wrong[actKey(r.World, r.Rank)] })
+	return []string{fmt.Sprintf("%s of %s verified were not what was sent, received by %s: the program changes buffers while they are being sent, or the way there damages data; each rank named its first one on stderr",
+		countText(a.Counts[segment.ActWrongMessages]), plural(int(min(a.Counts[segment.ActVerifiedMessages], 1<<62)), "message"), b.names(by))}
 }
 
 // endings names the ranks that did not come to MPI_Finalize.

@@ -31,7 +31,7 @@ static void *room(int count, size_t bytes)
 {
     void *memory = malloc((size_t)count * bytes);
     if (memory == NULL) {
-        mt_act.host->say(false, "no memory to wait for an array of requests");
+        mt_act.host->say(MT_ACT_LAST, "no memory to wait for an array of requests");
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
     }
     return memory;

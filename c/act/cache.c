@@ -103,11 +103,11 @@ void mt_act_cache_open(const struct mt_act_host *host,
     if (!open_service(policy, local_ranks, mt_engine_pd(engine))) {
         snprintf(line, sizeof(line), "registrations are not kept: %s",
                  cache.why);
-        host->say(true, line);
+        host->say(MT_ACT_RANK_0, line);
         return;
     }
     if (mt_memhook.monitor != MT_MEMHOOK_EBPF && getenv(MONITOR) != NULL) {
-        host->say(true, cache.why);
+        host->say(MT_ACT_RANK_0, cache.why);
     }
     const struct mt_engine_keeper keeper = {
         .get = get, .put = put, .user = mt_regservice_table(cache.service)};

@@ -306,6 +306,6 @@ void mt_act_ledger_write(const struct mt_act_host *host,
     if (error != 0) {
         snprintf(line, sizeof(line), "%s is missing: %s%s", name,
                  strerror(error), error == EFBIG ? ": raise ulimit -f" : "");
-        host->say(false, line);
+        host->say(MT_ACT_ANY_RANK, line);
     }
 }

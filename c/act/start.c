@@ -147,7 +147,7 @@ static enum mt_status exchange(void *user, const void *mine, size_t bytes,
 {
     (void)user;
     if (all == NULL) { /* the others wait for this rank */
-        mt_act.host->say(false, "no memory to begin act mode: the job is stopped");
+        mt_act.host->say(MT_ACT_LAST, "no memory to begin act mode: the job is stopped");
         MT_PMPI(Abort)(MT_COMM_WORLD, MT_ERR_NO_MEM);
         return MT_ENOMEM;
     }
@@ -173,7 +173,7 @@ static void say(void *user, const char *text)
     size_t used = strlen(reason);
     (void)user;
     if (mt_act.engine != NULL) {
-        mt_act.host->say(false, text);
+        mt_act.host->say(MT_ACT_ANY_RANK, text);
     } else {
         snprintf(reason + used, MT_ACT_REASON - used, "%s%s",
                  used > 0 ? "; " : "", text);
@@ -447,14 +447,14 @@ static void say_left(uint32_t left)
                  "rank %u: MPI_Finalize gave up after %d seconds with %u "
                  "obligations to other ranks left",
                  mt_act.host->world_rank, MT_ACT_FLUSH_S, left);
-        mt_act.host->say(false, text);
+        mt_act.host->say(MT_ACT_ANY_RANK, text);
     }
     if (discarded > 0) {
         snprintf(text, sizeof(text),
                  "rank %u: MPI_Finalize dropped %u messages that were sent to "
                  "this rank and that it did not receive",
                  mt_act.host->world_rank, discarded);
-        mt_act.host->say(false, text);
+        mt_act.host->say(MT_ACT_ANY_RANK, text);
     }
 }
 
@@ -537,7 +537,7 @@ static void reuse_begin(bool wanted)
         char line[256];
         snprintf(line, sizeof(line), "eager=reuse: short messages are copied: %s",
                  why);
-        mt_act.host->say(true, line);
+        mt_act.host->say(MT_ACT_RANK_0, line);
     }
 }
 
@@ -603,7 +603,7 @@ enum mt_status MT_NAME(act_start)(const struct mt_act_host *host,
         return status;
     }
     if (host->reason[0] != '\0') { /* it was none */
-        host->say(false, host->reason);
+        host->say(MT_ACT_ANY_RANK, host->reason);
     }
     mt_act_cache_open(host, &policy, mt_act.local_ranks, mt_act.engine);
     mt_act_figures_open(&host->live, &mt_act.left);

@@ -41,7 +41,7 @@ void mt_act_wrong(const struct mt_act_operation *operation)
                    "(verify_action=quarantine)"
                  : "its sender takes that way to this rank no more "
                    "(verify_action=quarantine)");
-    mt_act.host->say(false, text);
+    mt_act.host->say(mt_act.verify_stops ? MT_ACT_LAST : MT_ACT_ANY_RANK, text);
     if (mt_act.verify_stops) {
         /* Hydra drops what it has not read by the abort */
         nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);

@@ -13,7 +13,7 @@
 #include "status.h"
 
 /* Changes whenever a struct of this file or the list of counts does. */
-enum { MT_ACT_VERSION = 8 };
+enum { MT_ACT_VERSION = 9 };
 
 enum { MT_ACT_REASON = 224 }; /* bytes, with their end */
 
@@ -25,6 +25,13 @@ struct mt_act_live {
     struct mt_seg_act_count *counts; /* MPITRACE_COUNTS */
     struct mt_seg_act_decision *decisions; /* MPITRACE_ACT_DECISIONS */
     struct mt_seg_section *counts_section, *decisions_section;
+};
+
+/* Who says a line, and when. */
+enum mt_act_line {
+    MT_ACT_ANY_RANK, /* unless the user wants to hear nothing (MPITRACE_QUIET) */
+    MT_ACT_RANK_0,   /* so, and from rank 0 only */
+    MT_ACT_LAST,     /* always: why the job is ended */
 };
 
 /* What the shim tells. Valid until the process ends. */
@@ -46,8 +53,8 @@ struct mt_act_host {
     /* The directory that the ledger is written to, or NULL: a copy, for the program may
      * change its environment, or write over it. */
     const char *output;
-    /* A line for the user; once: from rank 0 only. */
-    void (*say)(bool once, const char *text);
+    /* A line for the user. */
+    void (*say)(enum mt_act_line line, const char *text);
     /* The function that this thread is in, like MPI_Wait. */
     const char *(*call)(void);
     /* Where this thread's call stands in the program: an address, never 0; 1: that is

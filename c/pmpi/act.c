@@ -209,13 +209,13 @@ static mt_act_start_fn *mt_act_load(const char *path, char *why)
 
 /* ---- the beginning ---- */
 
-static void mt_act_say(bool once, const char *text)
+static void mt_act_say(enum mt_act_line line, const char *text)
 {
-    if (once) {
-        mt_say_once("%s", text);
-    } else {
-        mt_say("%s", text);
-    }
+    void (*const say)(const char *format, ...) =
+        line == MT_ACT_RANK_0 ? mt_say_once
+        : line == MT_ACT_LAST ? mt_say_last
+                              : mt_say;
+    say("%s", text);
 }
 
 static const char *mt_act_call(void)

@@ -90,7 +90,7 @@ static void mt_say_list(const char *format, va_list list)
 {
     char line[512] = "mpitrace: ";
     int n = vsnprintf(line + 10, sizeof(line) - 11, format, list);
-    if (n < 0 || mt_say_quiet() || !mt_say_stderr()) {
+    if (n < 0 || !mt_say_stderr()) {
         return;
     }
     size_t used = 10 + (size_t)n;
@@ -102,6 +102,17 @@ static void mt_say_list(const char *format, va_list list)
 }
 
 void mt_say(const char *format, ...)
+{
+    va_list list;
+    if (mt_say_quiet()) {
+        return;
+    }
+    va_start(list, format);
+    mt_say_list(format, list);
+    va_end(list);
+}
+
+void mt_say_last(const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -130,7 +141,7 @@ static bool mt_say_first(void)
 void mt_say_once(const char *format, ...)
 {
     va_list list;
-    if (!mt_say_first()) {
+    if (!mt_say_first() || mt_say_quiet()) {
         return;
     }
     va_start(list, format);

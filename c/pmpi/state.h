@@ -41,6 +41,8 @@ void mt_say_begin(void);
 void mt_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same from rank 0 only (or where the rank is not known). */
 void mt_say_once(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Why the program is ended: quiet or not. */
+void mt_say_last(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* knobs.c */
 void mt_knobs_read(struct mt_knobs *knobs_p);

@@ -19,7 +19,7 @@ type Knob struct {
 // All is every setting, in the order of the spec.
 var All = []Knob{
 	{"mode", "MPITRACE_MODE", "mode", "enum", "observe", []string{"off", "observe", "advise", "act"}, 0, 0, "shim", "off: forward every call and measure nothing; advise: mpitrace run also says at the end what would pay; act: also carry messages (docs/act.md)"},
-	{"quiet", "MPITRACE_QUIET", "quiet", "bool", "0", []string(nil), 0, 0, "shim", "print nothing on stderr"},
+	{"quiet", "MPITRACE_QUIET", "quiet", "bool", "0", []string(nil), 0, 0, "shim", "print nothing on stderr but why mpitrace ends the program"},
 	{"output", "MPITRACE_OUTPUT", "output", "path", "", []string(nil), 0, 0, "shim", "result directory; default: mpitrace-JOB in the directory where the job was started"},
 	{"segment_dir", "MPITRACE_SEGMENT_DIR", "segment-dir", "path", "", []string(nil), 0, 0, "shim", "where the segments live; default /dev/shm/mpitrace-UID, then TMPDIR/mpitrace-UID"},
 	{"segment_bytes", "MPITRACE_SEGMENT_BYTES", "segment-bytes", "size", "256K", []string(nil), 0, 0, "shim", "size of a segment when it is made"},

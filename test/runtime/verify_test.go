@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mpitrace/mpitrace/report"
 	"github.com/mpitrace/mpitrace/test/mpijob"
 )
 
@@ -18,6 +19,17 @@ func TestVerify(t *testing.T) {
 			stop := job{m: m, options: []string{"--act=verify=1,rndv=" + way}, program: []string{made(t, m, "changed"), "10", "1"}}.run(t)
 			if stop.status == 0 || !said(stop, "rank 1: "+named+"the job is ended") {
 				t.Errorf("%s, stop: status %d\n%s", way, stop.status, stop.err)
+			}
+			r, err := report.Load(stop.result, report.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if findings := r.Findings; len(findings) == 0 || !strings.HasPrefix(findings[0], "1 of ") || !strings.Contains(findings[0], " verified were not what was sent, received by rank 1: ") {
+				t.Errorf("%s, stop: findings %q", way, findings)
+			}
+			quiet := job{m: m, options: []string{"--quiet", "--act=verify=1,rndv=" + way}, program: []string{made(t, m, "changed"), "10", "1"}}.run(t)
+			if quiet.status == 0 || !said(quiet, "rank 1: "+named+"the job is ended") || len(quiet.ours) != 1 {
+				t.Errorf("%s, quiet: status %d, %q", way, quiet.status, quiet.ours)
 			}
 			on := job{m: m, options: []string{"--act=verify=1,verify-action=quarantine,rndv=" + way}, program: []string{made(t, m, "changed"), "10", "1"}}.run(t)
 			if on.status != 0 || len(on.out) != 2 || !said(on, "rank 1: "+named+"its sender takes that way to this rank no more") {
