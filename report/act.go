@@ -472,7 +472,11 @@ func (a *Act) Lines() []string {
 	if a.Peers != nil {
 		out = append(out, a.Peers.line(a.Ledgers))
 	}
-	if len(a.Decisions) == 0 {
+	switch fragments := c[segment.ActFragmentMessages]; {
+	case len(a.Decisions) > 0:
+	case fragments > 0 && fragments == c[segment.ActRendezvousMessages]:
+		out = append(out, "nothing was tried: all long messages went in fragments, to peers that are reached by datagrams or where no memory could be registered")
+	default:
 		out = append(out, "nothing was tried: the policy left no choice for the messages, or there were none of the kind")
 	}
 	return out

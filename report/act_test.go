@@ -202,6 +202,18 @@ func TestActPaused(t *testing.T) {
 	}
 }
 
+// TestActUntried: where nothing was tried because nothing could be read or written.
+func TestActUntried(t *testing.T) {
+	const reason = "all long messages went in fragments"
+	for fragments, want := range map[uint64]bool{0: false, 9: false, 10: true} {
+		a := Act{Ranks: 2, Ledgers: 2}
+		a.Counts[segment.ActRendezvousMessages], a.Counts[segment.ActFragmentMessages] = 10, fragments
+		if text := strings.Join(a.Lines(), "\n"); strings.Contains(text, reason) != want || !strings.Contains(text, "nothing was tried") {
+			t.Errorf("%d of 10 in fragments: %s", fragments, text)
+		}
+	}
+}
+
 // TestActNothing: what there is not is said, or nothing is said at all.
 func TestActNothing(t *testing.T) {
 	for _, c := range []struct {

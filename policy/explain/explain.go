@@ -129,6 +129,10 @@ func (e *Explanation) note(in *advise.Input, c *Calibration, p *policy.Effective
 	if left > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("%d starts of persistent requests are left out: whether they send is not known by call site", left))
 	}
+	if p.Text("transport") == "ud-first" {
+		e.Notes = append(e.Notes, fmt.Sprintf("with transport=ud-first a rank reaches another one by datagrams until %s messages went to it, and all but the busiest %s for good; long messages go there in fragments, which are not costed, whatever is chosen here",
+			p.Text("rc_after"), p.Text("rc_peers")))
+	}
 	for i := range p.Rules {
 		for _, name := range []string{"communicator", "communicator_size", "peer"} {
 			if p.Rules[i].When[name] != "" {

@@ -148,6 +148,16 @@ func TestNothing(t *testing.T) {
 	}
 }
 
+// TestDatagrams: what is chosen for peers by connection does not hold for all.
+func TestDatagrams(t *testing.T) {
+	for line, want := range map[string]bool{"auto": false, "transport=ud-first,rc-after=7,rc-peers=3": true} {
+		notes := strings.Join(Explain(job(), node(), effective(t, line)).Notes, "\n")
+		if strings.Contains(notes, "until 7 messages went to it, and all but the busiest 3 for good") != want {
+			t.Errorf("%s: %s", line, notes)
+		}
+	}
+}
+
 // One use after the other, as they happen.
 func eachUse(s *Site, c *Calibration, at, uses uint64) float64 {
 	sum := 0.0
