@@ -18,7 +18,7 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what works on this machine, and how to mend the rest",
 		Long: `Look at what mpitrace needs on this machine: an MPI that it knows, the library
-that it preloads, a clock, shared memory and limits. Each line is ok, warn (it
+that it preloads, a clock, shared memory, limits, and what act mode needs. Each line is ok, warn (it
 works, but less well) or fail, with what to do about it. The exit status is 1 if
 a line says fail.`,
 		Args: cobra.NoArgs,
@@ -28,7 +28,7 @@ a line says fail.`,
 				return fmt.Errorf("the path of mpitrace: %w", err)
 			}
 			path, err := launch.FindShim(shim, self)
-			checks := doctor.Examine(doctor.Options{Shim: path, ShimError: err, Bases: segment.BaseDirs()})
+			checks := doctor.Examine(doctor.Options{Shim: path, ShimError: err, Bases: segment.BaseDirs(), Devices: devicesUp})
 			if asJSON {
 				encoder := json.NewEncoder(c.OutOrStdout())
 				encoder.SetIndent("", "  ")

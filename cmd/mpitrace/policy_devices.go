@@ -74,3 +74,15 @@ func policyDevices() ([]policy.Device, error) {
 	}
 	return out, nil
 }
+
+// devicesUp is the names of the devices that have a port which is up.
+func devicesUp() ([]string, error) {
+	devices, err := policyDevices()
+	var names []string
+	for i := range devices {
+		if devices[i].Up {
+			names = append(names, devices[i].Names[0])
+		}
+	}
+	return names, err
+}

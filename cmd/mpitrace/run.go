@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/mpitrace/mpitrace/internal/knobs"
@@ -212,7 +213,11 @@ func (o *runOptions) run(args []string) error {
 	}
 	path, err := launch.LookPath(args[0])
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(o.stderr, "mpitrace: %s: command not found\n", args[0])
+		hint := ""
+		if _, other := policy.ParseString("", args[0]); o.given["act"] && (other == nil || strings.HasSuffix(args[0], ".json")) {
+			hint = ": for a policy write --act=" + args[0]
+		}
+		fmt.Fprintf(o.stderr, "mpitrace: %s: command not found%s\n", args[0], hint)
 		return exitStatus(127)
 	}
 	if err != nil {

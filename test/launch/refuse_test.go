@@ -87,7 +87,8 @@ func TestCommandLine(t *testing.T) {
 		want   string
 	}{
 		{[]string{"run"}, 2, "no command to run"},
-		{[]string{"run", "--shim", shim, "--", "no-such-program"}, 127, "command not found"},
+		{[]string{"run", "--shim", shim, "--", "no-such-program"}, 127, "no-such-program: command not found\n"},
+		{[]string{"run", "--shim", shim, "--act", "eager=copy", "--", "true"}, 127, "eager=copy: command not found: for a policy write --act=eager=copy"},
 		{[]string{"run", "--shim", shim, "--", "./notexecutable"}, 126, "permission denied"},
 		{[]string{"nonsense"}, 2, `unknown command "nonsense"`},
 		{[]string{"collect", "--job", "../x"}, 2, "is not a job id"},

@@ -29,13 +29,15 @@ type Options struct {
 	Shim      string // path of the shim
 	ShimError error  // why it was not found
 	Bases     []string
+	Devices   func() ([]string, error) // that messages could go by, of those that are up
 }
 
 // Examine makes all checks, in the order in which they matter.
 func Examine(o Options) []Check {
 	checks := mpis()
 	checks = append(checks, shim(o), clockSource(), clockCost(), sharedMemory(o.Bases))
-	return append(checks, limits()...)
+	checks = append(checks, limits()...)
+	return append(checks, acting(o)...)
 }
 
 // Failed tells that some check failed.

@@ -13,7 +13,7 @@ import (
 // TestExamine: every check has a name, a grade and a finding, and says how to
 // mend what is not ok.
 func TestExamine(t *testing.T) {
-	checks := Examine(Options{ShimError: errors.New("libmpishim.so not found"), Bases: []string{t.TempDir()}})
+	checks := Examine(Options{ShimError: errors.New("libmpishim.so not found"), Bases: []string{t.TempDir()}, Devices: func() ([]string, error) { return nil, nil }})
 	names := map[string]bool{}
 	for _, c := range checks {
 		if names[c.Name] || c.Name == "" || c.Found == "" || !slices.Contains([]string{OK, Warn, Fail}, c.Grade) {
@@ -24,7 +24,7 @@ func TestExamine(t *testing.T) {
 		}
 		names[c.Name] = true
 	}
-	for _, name := range []string{"Open MPI", "MPICH family", "shim", "time source", "clock", "shared memory", "address space", "locked memory"} {
+	for _, name := range []string{"Open MPI", "MPICH family", "shim", "time source", "clock", "shared memory", "address space", "locked memory", "act mode", "act devices", "act copies"} {
 		if !names[name] {
 			t.Errorf("no check of %s", name)
 		}
@@ -55,6 +55,41 @@ func TestShim(t *testing.T) {
 	}
 	if c := shim(Options{Shim: filepath.Join(dir, "none.so")}); c.Grade != Fail {
 		t.Errorf("missing: %+v", c)
+	}
+}
+
+func TestActing(t *testing.T) {
+	dir := t.TempDir()
+	devices := func() ([]string, error) { return []string{"shm", "mlx5_0"}, nil }
+	o := Options{Shim: filepath.Join(dir, "libmpishim.so"), Devices: devices}
+	if c := actRuntime(o); c.Grade != Warn || !strings.Contains(c.Found, runtimeName+" is missing") {
+		t.Errorf("%+v", c)
+	}
+	if err := os.WriteFile(filepath.Join(dir, runtimeName), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if c := actRuntime(o); c.Grade != OK {
+		t.Errorf("%+v", c)
+	}
+	if c := actDevices(o); c.Grade != OK || c.Found != "shm, mlx5_0" {
+		t.Errorf("%+v", c)
+	}
+	o.Devices = func() ([]string, error) { return nil, errors.New("is not installed") }
+	if c := actDevices(o); c.Grade != Warn || c.Found != "is not installed" {
+		t.Errorf("%+v", c)
+	}
+	scoped := Warn
+	if os.Geteuid() == 0 {
+		scoped = OK // the capability is above the scope
+	}
+	for _, c := range []struct {
+		scope  string
+		itself error
+		want   string
+	}{{"", nil, OK}, {"0\n", nil, OK}, {"1\n", nil, scoped}, {"0\n", errors.New("operation not permitted"), Warn}} {
+		if got := actCopies(c.scope, c.itself); got.Grade != c.want {
+			t.Errorf("scope %q, %v: %+v", c.scope, c.itself, got)
+		}
 	}
 }
 
