@@ -130,7 +130,7 @@ func sizeText(n int64) string {
 }
 
 // nameLimit bounds a name with its wildcards, in bytes.
-const nameLimit = 256
+const nameLimit = 255
 
 // checkNames tests names with + between them. They go into lines and into the
 // short form, so that what divides those must not stand in them.

@@ -143,8 +143,10 @@ func loadCalibration(path string) (*explain.Calibration, error) {
 			return nil, err
 		}
 	}
-	text, err := readBounded(path, calibrationBytes)
+	text, err := readBounded(path, calibrationBytes+1)
 	switch {
+	case len(text) > calibrationBytes:
+		return nil, fmt.Errorf("%s: more than %d bytes, which no calibration has", path, calibrationBytes)
 	case own && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("this node was never calibrated (%s): run mpitrace policy calibrate on a node of the job, and give its file with --calibration", path)
 	case err != nil:
