@@ -56,6 +56,21 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
+static struct mt_fabric_qp *make_qp(const struct end *e,
+                                    enum mt_fabric_transport transport)
+{
+    struct mt_fabric_qp *qp;
+    const struct mt_fabric_qp_options o = {.transport = transport,
+                                           .send_cq = e->cq,
+                                           .receive_cq = e->cq,
+                                           .send_depth = 8,
+                                           .receive_depth = 8,
+                                           .pieces = 1,
+                                           .port = 1};
+    CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &qp), MT_OK);
+    return qp;
+}
+
 /* All but the other side. */
 static void open_qp(struct end *e)
 {
@@ -69,14 +84,7 @@ static void open_qp(struct end *e)
                                    MT_FABRIC_LOCAL_WRITE | MT_FABRIC_REMOTE_WRITE,
                                    &e->mr),
              MT_OK);
-    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_RC,
-                                           .send_cq = e->cq,
-                                           .receive_cq = e->cq,
-                                           .send_depth = 8,
-                                           .receive_depth = 8,
-                                           .pieces = 1,
-                                           .port = 1};
-    CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &e->qp), MT_OK);
+    e->qp = make_qp(e, MT_FABRIC_RC);
 }
 
 static void open_end(struct end *e, int wire)
@@ -231,17 +239,9 @@ static void left_peer(void)
 
 static struct mt_fabric_qp *open_datagrams(const struct end *e)
 {
-    struct mt_fabric_qp *qp;
-    const struct mt_fabric_qp_options o = {.transport = MT_FABRIC_UD,
-                                           .send_cq = e->cq,
-                                           .receive_cq = e->cq,
-                                           .send_depth = 8,
-                                           .receive_depth = 8,
-                                           .pieces = 1,
-                                           .port = 1};
+    struct mt_fabric_qp *qp = make_qp(e, MT_FABRIC_UD);
     struct mt_fabric_piece piece = {place, BYTES, e->mr->lkey};
     const struct mt_fabric_receive work = {.pieces = &piece, .piece_count = 1};
-    CHECK_EQ(mt_fabric_qp_create(e->pd, &o, &qp), MT_OK);
     CHECK_EQ(mt_fabric_qp_connect(qp, NULL), MT_OK);
     CHECK_EQ(mt_fabric_post_receive(qp, &work), MT_OK);
     return qp;
