@@ -544,28 +544,42 @@ static struct mt_wire_message rtr(int32_t tag, uint64_t seen, uint32_t ahead)
     };
 }
 
-/* The number of an envelope's messages has just wrapped, and is small again: the log
- * has more than so many, and not all that ever left. */
-static void test_wrap(void)
+/* A world of two in which the other one has asked for a message with a tag: who asks
+ * makes it known. */
+static struct mt_engine_peer *asked_begin(int32_t tag)
 {
-    enum { TAG = 5, CROSSED = 4, SINCE = 2 };
     options = (struct world_options){.processes = 2, .window = 16,
                                      .eager_limit = EAGER, .usage = 80,
                                      .sample = 20, .max_work = MOST,
                                      .rendezvous = MT_ENGINE_RTR};
     world_begin(&options);
     struct mt_engine_peer *peer = &world.engines[0].peers[1];
-    struct mt_wire_message m = rtr(TAG, 0, 0);
-    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK); /* who asks makes it known */
-    leave(peer, TAG, MT_RTR_LOG + 1);
-    age(peer);
+    struct mt_wire_message m = rtr(tag, 0, 0);
+    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
+    return peer;
+}
+
+static struct mt_rtr_envelope *envelope_of(struct mt_engine_peer *peer, int32_t tag)
+{
     struct mt_rtr_envelope *e = peer->rtr->envelopes;
-    while (e->tag != TAG || e->context != 7) {
+    while (e->tag != tag || e->context != 7) {
         e++;
     }
+    return e;
+}
+
+/* The number of an envelope's messages has just wrapped, and is small again: the log
+ * has more than so many, and not all that ever left. */
+static void test_wrap(void)
+{
+    enum { TAG = 5, CROSSED = 4, SINCE = 2 };
+    struct mt_engine_peer *peer = asked_begin(TAG);
+    leave(peer, TAG, MT_RTR_LOG + 1);
+    age(peer);
+    struct mt_rtr_envelope *e = envelope_of(peer, TAG);
     leave(peer, TAG, UINT32_MAX - e->left + 1 + SINCE);
     CHECK_EQ(e->left, SINCE);
-    m = rtr(TAG, peer->sent - CROSSED, CROSSED);
+    struct mt_wire_message m = rtr(TAG, peer->sent - CROSSED, CROSSED);
     CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
     CHECK_EQ(e->offers[(e->last - 1) % MT_RTR_OFFERS].turn, SINCE); /* the next */
     world_end();
@@ -576,23 +590,13 @@ static void test_wrap(void)
 static void test_far(void)
 {
     enum { TAG = 5, STEPS = 20 };
-    options = (struct world_options){.processes = 2, .window = 16,
-                                     .eager_limit = EAGER, .usage = 80,
-                                     .sample = 20, .max_work = MOST,
-                                     .rendezvous = MT_ENGINE_RTR};
-    world_begin(&options);
-    struct mt_engine_peer *peer = &world.engines[0].peers[1];
-    struct mt_wire_message m = rtr(TAG, 0, 0);
-    CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
-    struct mt_rtr_envelope *e = peer->rtr->envelopes;
-    while (e->tag != TAG || e->context != 7) {
-        e++;
-    }
+    struct mt_engine_peer *peer = asked_begin(TAG);
+    struct mt_rtr_envelope *e = envelope_of(peer, TAG);
     for (uint32_t i = 0; i < STEPS; i++) {
         leave(peer, TAG, 1);
         peer->sent += UINT64_C(500000000) * (1 + dice(12));
         e->first = e->last; /* as if it had never asked */
-        m = rtr(TAG, peer->sent, 0);
+        struct mt_wire_message m = rtr(TAG, peer->sent, 0);
         CHECK_EQ(mt_rtr_arrive(peer, &m), MT_OK);
         CHECK_EQ(e->last - e->first, 1);
         CHECK_EQ(e->offers[e->first % MT_RTR_OFFERS].turn, e->left);
