@@ -16,7 +16,6 @@ enum {
     MT_ACT_BLOCKS_MAX = 65536,
     MT_ACT_BLOCKS_LONG = 1 << 24,
     MT_ACT_TYPES_MAX = 65536, /* that are not predefined, inside one */
-    MT_ACT_DIMENSIONS = 16,
 };
 
 struct mt_act_pieces {
@@ -65,22 +64,31 @@ static void add(struct mt_act_pieces *out, int64_t offset, uint64_t bytes)
     out->blocks[out->count++] = (struct mt_block){offset, bytes};
 }
 
-/* n elements of child behind each other, from at. */
+/* What is in part n times, each a step behind the one before, from at on. Of no type
+ * that takes long: of several blocks, which lie apart, each time keeps another one, and
+ * a single one that the next joins is n times as long. */
+static void repeat(struct mt_act_pieces *out, const struct mt_act_pieces *part,
+                   int64_t n, int64_t at, int64_t step)
+{
+    out->unknown = out->unknown || part->unknown;
+    if (part->count == 1 && (int64_t)part->blocks[0].bytes == step && n > 0) {
+        add(out, at + part->blocks[0].offset,
+            (uint64_t)n * part->blocks[0].bytes);
+        return;
+    }
+    for (int64_t i = 0; i < n && !out->unknown && part->count > 0; i++) {
+        for (uint32_t b = 0; b < part->count; b++) {
+            add(out, at + i * step + part->blocks[b].offset,
+                part->blocks[b].bytes);
+        }
+    }
+}
+
+/* n elements of child behind each other. */
 static void append(struct mt_act_pieces *out, const struct mt_act_pieces *child,
                    int64_t n, int64_t at)
 {
-    if (child->count == 1 &&
-        (int64_t)child->blocks[0].bytes == child->extent && n > 0) {
-        add(out, at + child->blocks[0].offset,
-            (uint64_t)n * child->blocks[0].bytes);
-        return;
-    }
-    for (int64_t i = 0; i < n && !out->unknown && child->count > 0; i++) {
-        for (uint32_t b = 0; b < child->count; b++) {
-            add(out, at + i * child->extent + child->blocks[b].offset,
-                child->blocks[b].bytes);
-        }
-    }
+    repeat(out, child, n, at, child->extent);
 }
 
 /* Of predefined types only one has a hole inside: short and int. */
@@ -108,38 +116,41 @@ static bool is_named(int combiner)
            combiner == MT_COMBINER_F90_INTEGER;
 }
 
-/* Rows of a part of an array: the dimension whose elements lie behind each other
- * is the last one in C, the first in Fortran. */
+static void describe_vector(const struct mt_act_pieces *child, int64_t n,
+                            int64_t length, int64_t step,
+                            struct mt_act_pieces *out)
+{
+    struct mt_act_pieces block = {.most = out->most};
+    append(&block, child, length, 0);
+    repeat(out, &block, n, 0, step);
+    free(block.blocks);
+}
+
+/* A part of an array, dimension by dimension: the one whose elements lie behind each
+ * other is the last one in C, the first in Fortran. */
 static void describe_subarray(const int64_t *integers,
                               const struct mt_act_pieces *child,
                               struct mt_act_pieces *out)
 {
-    int64_t n = integers[0];
-    int64_t stride[MT_ACT_DIMENSIONS], index[MT_ACT_DIMENSIONS] = {0};
-    int64_t dimension[MT_ACT_DIMENSIONS]; /* from the innermost one on */
-    if (n < 1 || n > MT_ACT_DIMENSIONS) {
+    int64_t n = integers[0], stride = child->extent;
+    if (n < 1) {
         out->unknown = true;
         return;
     }
     const int64_t *sizes = integers + 1, *part = sizes + n, *start = part + n;
     bool c = start[n] == MT_ORDER_C;
-    int64_t elements = 1;
-    for (int i = 0; i < n; i++) {
-        dimension[i] = c ? n - 1 - i : i;
-        stride[i] = elements;
-        elements *= sizes[dimension[i]];
+    struct mt_act_pieces inner = {.most = out->most};
+    append(&inner, child, 1, 0);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t d = c ? n - 1 - i : i;
+        struct mt_act_pieces outer = {.most = out->most};
+        repeat(&outer, &inner, part[d], start[d] * stride, stride);
+        free(inner.blocks);
+        inner = outer;
+        stride *= sizes[d];
     }
-    int i = 0;
-    while (i < n && !out->unknown) {
-        int64_t at = 0;
-        for (int d = 0; d < n; d++) {
-            at += (index[d] + start[dimension[d]]) * stride[d];
-        }
-        append(out, child, part[dimension[0]], at * child->extent);
-        for (i = 1; i < n && ++index[i] == part[dimension[i]]; i++) {
-            index[i] = 0;
-        }
-    }
+    append(out, &inner, 1, 0);
+    free(inner.blocks);
 }
 
 static void describe_struct(const struct mt_act_contents *c,
@@ -160,14 +171,6 @@ static bool block_of(const struct mt_act_contents *c, int64_t i,
 {
     const int64_t *integers = c->integers;
     switch (c->combiner) {
-    case MT_COMBINER_VECTOR:
-        *length_p = integers[1];
-        *at_p = i * extent * integers[2];
-        return true;
-    case MT_COMBINER_HVECTOR:
-        *length_p = integers[1];
-        *at_p = i * c->addresses[0];
-        return true;
     case MT_COMBINER_INDEXED:
         *length_p = integers[1 + i];
         *at_p = extent * integers[1 + integers[0] + i];
@@ -207,6 +210,12 @@ static void describe_made(const struct mt_act_contents *c,
         append(out, &child, 1, 0);
     } else if (c->combiner == MT_COMBINER_CONTIGUOUS) {
         append(out, &child, c->integers[0], 0);
+    } else if (c->combiner == MT_COMBINER_VECTOR) {
+        describe_vector(&child, c->integers[0], c->integers[1],
+                        child.extent * c->integers[2], out);
+    } else if (c->combiner == MT_COMBINER_HVECTOR) {
+        describe_vector(&child, c->integers[0], c->integers[1], c->addresses[0],
+                        out);
     } else if (c->combiner == MT_COMBINER_SUBARRAY) {
         describe_subarray(c->integers, &child, out);
     } else {

@@ -1,7 +1,7 @@
 /* odd.c: datatypes that are seldom seen: with absolute addresses and more blocks than
- * are kept, or cyclic; structs of structs, of types of one size and of different
- * layouts, too; that go backwards; beside very many others; used by a callback while they
- * are freed. Two ranks. */
+ * are kept, or with very many that are one, or cyclic; structs of structs, of types of
+ * one size and of different layouts, too; that go backwards; beside very many others;
+ * used by a callback while they are freed. Two ranks. */
 #include "program.h"
 
 enum { MANY = 70000 };
@@ -301,6 +301,34 @@ static int dealt(int size, MPI_Datatype *type_p)
     return 2;
 }
 
+/* Of two thousand million blocks that are one, for a message of a few bytes. */
+static void endless(void)
+{
+    enum { MOST = 2147483647, BYTES = 7 };
+    const int sizes[] = {MOST, 1}, none[] = {0, 0};
+    MPI_Datatype wide, types[3];
+    MPI_Type_create_resized(MPI_BYTE, 0, 2, &wide);
+    MPI_Type_vector(MOST, 1, 1, MPI_BYTE, &types[0]);
+    MPI_Type_create_hvector(MOST, 1, 1, wide, &types[1]);
+    MPI_Type_create_subarray(2, sizes, sizes, none, MPI_ORDER_C, MPI_BYTE, &types[2]);
+    MPI_Type_free(&wide);
+    for (int i = 0; i < 3; i++) {
+        char bytes[BYTES] = {0};
+        MPI_Status status;
+        int count = 0;
+        MPI_Type_commit(&types[i]);
+        if (rank == 0) {
+            memset(bytes, 1 + i, BYTES);
+            MPI_Send(bytes, BYTES, MPI_BYTE, 1, i, MPI_COMM_WORLD);
+        } else {
+            MPI_Recv(bytes, 1, types[i], 0, i, MPI_COMM_WORLD, &status);
+            MPI_Get_count(&status, MPI_BYTE, &count);
+            CHECK(count == BYTES && bytes[0] == 1 + i && bytes[BYTES - 1] == 1 + i);
+        }
+        MPI_Type_free(&types[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -313,5 +341,6 @@ int main(int argc, char **argv)
     freed();
     freed_later(plain);
     freed_later(dealt);
+    endless();
     return end();
 }
