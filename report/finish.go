@@ -99,12 +99,16 @@ func (b *builder) finishJob() {
 	job.MissingRanks = b.missingOf(0)
 }
 
-// sharesOf is the MPI share over those of the ranks whose time is known.
+// judged tells of a rank whose share of time means something: its time is known, and
+// MPI_Init has told it who it is.
+func judged(r *Rank) bool { return r.WallNS != 0 && r.Rank >= 0 }
+
+// sharesOf is the MPI share over those of the ranks that are judged.
 func sharesOf(ranks []*Rank) Share {
 	var s Share
 	timed := 0
 	for _, r := range ranks {
-		if r.WallNS == 0 {
+		if !judged(r) {
 			continue
 		}
 		timed++

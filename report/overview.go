@@ -24,10 +24,16 @@ func (r *Report) verdict() string {
 	return "MPI is your problem: most can be gained at the places below."
 }
 
+// hasVerdict tells whether there is anything to judge: calls, of ranks that are out of
+// MPI_Init.
+func (r *Report) hasVerdict() bool {
+	return r.Job.Calls > 0 && slices.ContainsFunc(r.Ranks, judged)
+}
+
 // share writes the MPI share of time and its balance over the ranks.
 func (t *writer) share() {
 	t.line(t.v.bold(t.shareHead()))
-	if t.r.Job.Calls == 0 {
+	if !t.r.hasVerdict() {
 		t.blank()
 		return
 	}
@@ -46,6 +52,9 @@ func (t *writer) shareHead() string {
 	r, s := t.r, t.r.Job.Share
 	if r.Job.Calls == 0 {
 		return "No call of MPI has been counted yet"
+	}
+	if !r.hasVerdict() {
+		return "There is nothing to judge yet: MPI_Init has not returned"
 	}
 	head := fmt.Sprintf("MPI takes %s of the time", percent(s.Mean))
 	if len(r.Ranks) > 1 {

@@ -27,7 +27,7 @@ type Summary struct {
 func (r *Report) Summary(zone *time.Location) *Summary {
 	t := &writer{r: r, v: &View{Location: zone}}
 	s := &Summary{Command: t.command(), Facts: t.facts(), Share: t.shareHead(), Setup: t.setup(), Own: t.ownText(), Clocks: r.clockLines()}
-	if r.Job.Calls > 0 {
+	if r.hasVerdict() {
 		s.Verdict = r.verdict()
 	}
 	if r.Trace != nil {
