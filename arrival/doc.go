@@ -26,7 +26,7 @@
 // all instances and carry the standard error of doing so.
 //
 // This package does no I/O, reads no clock and imports nothing of the project
-// but segment. It must not contain: reading of files, symbol names of call
+// but segment and internal/stats. It must not contain: reading of files, symbol names of call
 // sites, wording for users, decisions of policy. An Analysis is not safe for
 // concurrent use.
 package arrival

@@ -30,9 +30,6 @@ func (e *Effective) check(layers []*Layer) Problems {
 			out = append(out, e.layers["device"].problem("device", pattern+`: a [ without its ], or a \ with nothing behind it`))
 		}
 	}
-	for i := range e.Rules {
-		out = append(out, e.checkRule(i)...)
-	}
 	if len(e.Rules) > MostRules {
 		r := &e.Rules[MostRules]
 		out = append(out, r.layer.problem(r.path, fmt.Sprintf("ranks follow %d rules at most: state at the top level what most messages want", MostRules)))
@@ -107,26 +104,6 @@ func (e *Effective) overDatagrams(eager string) bool {
 func (e *Effective) tooLong(limit int64) string {
 	return fmt.Sprintf("an eager_limit of %s does not fit twice into the ring of %s: make ring at least %s, or eager_limit at most %s",
 		sizeText(limit), sizeText(e.Number("ring")), sizeText(2*limit), sizeText(e.Number("ring")/2))
-}
-
-func (e *Effective) checkRule(i int) Problems {
-	var out Problems
-	r := &e.Rules[i]
-	tell := func(name, format string, args ...any) {
-		out = append(out, r.layer.problem(r.path+name, fmt.Sprintf(format, args...)))
-	}
-	for _, site := range strings.Split(r.When["site"], "+") {
-		if isLine(site) {
-			tell(".when.site", "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
-		}
-	}
-	return out
-}
-
-// isLine tells whether a pattern is of the form FILE:LINE. Names of C++ have two
-// colons.
-func isLine(pattern string) bool {
-	return strings.Contains(strings.ReplaceAll(pattern, "::", ""), ":")
 }
 
 // drop takes out of the rules what never applies. It is a mistake, and stays, where it

@@ -226,7 +226,18 @@ func (r *layerReader) word(m member, path string, words []Word, others []string,
 		r.wrong(m.value.offset, path, "%v", err)
 		return
 	}
+	for _, site := range strings.Split(text, "+") {
+		if m.name == "site" && isLine(site) {
+			r.wrong(m.value.offset, path, "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
+		}
+	}
 	into[m.name] = text
+}
+
+// isLine tells whether a pattern is of the form FILE:LINE. Names of C++ have two
+// colons.
+func isLine(pattern string) bool {
+	return strings.Contains(strings.ReplaceAll(pattern, "::", ""), ":")
 }
 
 // unknown tells of a name that is not known, and what may have been meant.
@@ -264,7 +275,7 @@ func (r *layerReader) value(w *Word, n *node, path string) (string, bool) {
 			return v, true
 		}
 	case json.Number:
-		if w.Type == "int" || w.Type == "size" || w.Type == "enum" && numeric(w) {
+		if w.Type == "int" || w.Type == "size" || w.Type == "range" || w.Type == "enum" && numeric(w) {
 			return v.String(), true
 		}
 	case json.Delim:
@@ -313,7 +324,7 @@ func expected(w *Word) string {
 	case "names":
 		return "a name, or a list of names"
 	case "range":
-		return "a range (\"1K..64K\")"
+		return "a number or a range (64, \"..64\", \"1K..64K\")"
 	case "choice":
 		return "one of " + auto + ", " + strings.Join(w.Values, ", ") + ", or a list of them"
 	}

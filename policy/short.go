@@ -15,11 +15,15 @@ func ParseString(source, text string) (*Layer, error) {
 	l := &Layer{Source: source, Settings: map[string]string{}, text: []byte(text), places: map[string]int{}}
 	var problems Problems
 	at := 0
+	var before *Word // of the setting before this one
 	for _, part := range strings.Split(text, ",") {
 		begin := at + len(part) - len(strings.TrimLeft(part, " "))
-		if name, wrong := l.part(strings.Trim(part, " "), begin); wrong != "" {
+		name, wrong := l.part(strings.Trim(part, " "), begin, before)
+		if wrong != "" {
 			problems = append(problems, Problem{source, 1, begin + 1, name, wrong})
 		}
+		key, _, _ := strings.Cut(strings.Trim(part, " "), "=")
+		before = findShort(key)
 		at += len(part) + 1
 	}
 	if l.Settings["mode"] == "" {
@@ -31,8 +35,8 @@ func ParseString(source, text string) (*Layer, error) {
 	return l, nil
 }
 
-// part reads one setting and tells what is wrong with it.
-func (l *Layer) part(part string, at int) (name, wrong string) {
+// part reads one setting, behind another one, and tells what is wrong with it.
+func (l *Layer) part(part string, at int, before *Word) (name, wrong string) {
 	key, value, ok := strings.Cut(part, "=")
 	var w *Word
 	switch {
@@ -42,6 +46,8 @@ func (l *Layer) part(part string, at int) (name, wrong string) {
 		return "", ""
 	case ok:
 		w = findShort(key)
+	case before != nil && before.Type == "choice" && slices.Contains(before.Values, part):
+		return part, fmt.Sprintf("no such setting: several values of %s have a + between them (%s=%s+%s)", before.Short, before.Short, before.Values[0], before.Values[1])
 	case slices.Contains(settings[0].Values, part):
 		w, value = &settings[0], part
 	default:
@@ -58,6 +64,9 @@ func (l *Layer) part(part string, at int) (name, wrong string) {
 		return w.Short, "stands twice: keep one"
 	}
 	canonical, err := w.canonical(value)
+	if err != nil && strings.ContainsAny(value, "; =") {
+		return w.Short, fmt.Sprintf("%q is no value: settings have commas between them, and no blanks", value)
+	}
 	if err != nil {
 		return w.Short, err.Error()
 	}
@@ -88,6 +97,9 @@ func splitWord(part string) (*Word, string) {
 }
 
 func unknownShort(key string) string {
+	if slices.Contains([]string{"on", "yes", "true", "1", "default"}, key) {
+		return "no such setting: auto leaves every choice open"
+	}
 	names := append([]string{auto}, settings[0].Values...)
 	for i := range settings {
 		names = append(names, settings[i].Short)

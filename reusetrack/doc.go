@@ -23,5 +23,5 @@
 //
 // It must not contain: how anything is shown, reading of files other than
 // costs, messages of a running job, or knowledge of registration caches and
-// networks. It imports segment and nothing else of this module.
+// networks. Of this module it imports segment and internal/stats, nothing else.
 package reusetrack

@@ -1,6 +1,6 @@
 /* abi.h: what differs between the MPI ABIs, for the one that this file is
  * compiled for (MT_ABI_OPENMPI or MT_ABI_MPICH defined as 1). No mpi.h is
- * needed; c/test/abi_facts.c compares every fact with each installed mpi.h.
+ * needed; c/test/mpi_abi.c compares every fact with each installed mpi.h.
  * Holds types, constants and the layout of MPI_Status; no function of MPI. */
 #ifndef MPITRACE_ABI_H
 #define MPITRACE_ABI_H

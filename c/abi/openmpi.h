@@ -1,6 +1,6 @@
 /* openmpi.h: the ABI of Open MPI 4 and 5. Handles are pointers to objects of
  * the library; predefined ones are its data symbols, looked up when the
- * library is attached (mt_abi_openmpi in pmpi/attach.c). */
+ * library is attached (mt_openmpi_handles). */
 #ifndef MPITRACE_ABI_OPENMPI_H
 #define MPITRACE_ABI_OPENMPI_H
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -386,6 +387,12 @@ void mt_act_begin(bool spawned)
         if (strcmp(mode, "observe") != 0 && strcmp(mode, "advise") != 0) {
             mt_say_once("MPITRACE_MODE=%s is not off, observe, advise or act; "
                         "observe is used", mode);
+        }
+        const char *wanted = getenv("MPITRACE_ACT");
+        if (wanted != NULL && wanted[0] != '\0' &&
+            mt_process.knobs.job_id[0] == '\0') {
+            mt_say_once("MPITRACE_ACT is read by mpitrace run, which did not "
+                        "start this job: it is only observed");
         }
         return;
     }

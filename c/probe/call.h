@@ -4,7 +4,7 @@
  * (publish the call in progress, read the clock) -> the MPI library ->
  * mt_stop (read the clock) -> what the class of the call counts (tally.h) ->
  * mt_leave (totals, guard). Nothing here allocates, locks or enters the
- * kernel; the slow paths declared here are in pmpi/. */
+ * kernel; the slow paths declared here are in enter.c and site.c. */
 #ifndef MPITRACE_PROBE_CALL_H
 #define MPITRACE_PROBE_CALL_H
 

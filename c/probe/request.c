@@ -1,3 +1,5 @@
+/* request.c: the cold half of the table of requests (request.h): slots are taken, found
+ * by another key, and given back. */
 #include "request.h"
 
 struct mt_request *mt_requests;

@@ -106,7 +106,7 @@ MT_INLINE uint32_t mt_regcache_tag(uint64_t hash)
 }
 
 /* Gives a reference back. Release: what was done with the region is over before
- * mt_regcache_region_drained or _retire sees it gone (acquire there). */
+ * mt_regcache_serve sees it gone (acquire there). */
 MT_INLINE void mt_regcache_region_put(const struct mt_regcache_region *region)
 {
     __atomic_fetch_sub(&((struct mt_regcache_region *)region)->state, 1,
@@ -114,7 +114,7 @@ MT_INLINE void mt_regcache_region_put(const struct mt_regcache_region *region)
 }
 
 /* Takes a reference if region is published, covers the bytes and is not stale.
- * The addition acquires what mt_regcache_region_publish released; until it has
+ * The addition acquires what mt_regcache_publish released; until it has
  * shown that the region is not revoked, nothing else of it is read. */
 MT_INLINE bool mt_regcache_region_take(struct mt_regcache_region *region,
                                        const volatile uint64_t *generations,

@@ -46,7 +46,7 @@ func TestAdviseCommand(t *testing.T) {
 		{"--costs " + network, 2, "--costs: "},
 		{"--costs none.json", 2, "--costs: open none.json"},
 		{"--network " + costs, 2, "--network: "},
-		{"--costs " + costs + " --save-costs x.json", 2, "costs save-costs"},
+		{"--costs " + costs + " --save-costs x.json", 2, "choose one of --costs, --save-costs"},
 		{"--save-costs " + filepath.Join(dir, "none", "x.json"), 2, "--save-costs: "},
 		{"--save-costs " + costs, 2, "exists already"},
 		{"--nonsense", 2, "nonsense"},

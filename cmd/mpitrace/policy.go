@@ -168,7 +168,11 @@ func readPolicy(name string) (*policy.Layer, error) {
 
 func readPolicyFrom(source, name string) (*policy.Layer, error) {
 	if !isPolicyFile(name) {
-		return policy.ParseString(source, name)
+		layer, err := policy.ParseString(source, name)
+		if info, missing := os.Stat(name); err != nil && missing == nil && info.Mode().IsRegular() {
+			return nil, policy.Problems{{Source: source, Text: fmt.Sprintf("%s is no policy in one line: for the file of that name write ./%s", name, name)}}
+		}
+		return layer, err
 	}
 	text, err := readBounded(name, policy.MaxBytes+1)
 	if err != nil {

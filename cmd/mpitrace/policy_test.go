@@ -55,7 +55,7 @@ func TestPolicyCommand(t *testing.T) {
 		{none, "show --site " + none + " " + good, 2, "", "none.json: no such file"},
 		{"eager-cpy", "show --site " + none, 2, "", "mpitrace: MPITRACE_ACT:1:1: eager-cpy: no such setting: did you mean eager-copy?"},
 		{"x,y", "show --site " + none, 2, "", "\nmpitrace: MPITRACE_ACT:1:3: y: no such setting"},
-		{"", "show --json --lines", 2, "", "json lines"},
+		{"", "show --json --lines", 2, "", "choose one of --json, --lines"},
 	} {
 		t.Setenv("MPITRACE_ACT", test.env)
 		status, stdout, stderr := runs(append([]string{"policy"}, strings.Fields(test.args)...)...)

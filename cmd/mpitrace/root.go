@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"regexp"
 	"strings"
 
 	"github.com/mpitrace/mpitrace/internal/version"
@@ -32,7 +33,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	c, err := root.ExecuteC()
 	var status exitStatus
 	switch {
 	case err == nil:
@@ -40,11 +41,32 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &status):
 		return int(status)
 	}
-	say(stderr, strings.Split(err.Error(), "\n")...)
+	say(stderr, strings.Split(plain(c, err), "\n")...)
 	if failedWrite(err) {
 		return statusFailed
 	}
 	return statusUsage
+}
+
+var (
+	manyFlags = regexp.MustCompile(`^if any flags in the group .*; \[(.+)\] were all set$`)
+	badNumber = regexp.MustCompile(`strconv\.Parse[A-Za-z]+: parsing ".*": (invalid syntax|value out of range)`)
+)
+
+// plain is the text of an error, where it is one of the library's in words for people.
+func plain(c *cobra.Command, err error) string {
+	text := badNumber.ReplaceAllString(err.Error(), "not such a number")
+	if flags := manyFlags.FindStringSubmatch(text); flags != nil {
+		return "choose one of --" + strings.ReplaceAll(flags[1], " ", ", --")
+	}
+	if strings.Contains(text, "arg(s), ") {
+		return fmt.Sprintf("%s (usage: %s)", text, c.UseLine())
+	}
+	before, after, found := strings.Cut(text, "\n\nDid you mean this?\n")
+	if found {
+		return before + ": did you mean " + strings.Join(strings.Fields(after), ", ") + "?"
+	}
+	return text
 }
 
 // failedWrite tells that output could not be written: then a command has begun.

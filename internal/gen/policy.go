@@ -197,7 +197,7 @@ func (w *policyWord) schema() map[string]any {
 	case "names":
 		o["anyOf"] = list(object{"type": "string", "minLength": 1})
 	case "range":
-		o["type"], o["pattern"] = "string", "^([0-9]+[KMGkmg]?)?(\\.\\.([0-9]+[KMGkmg]?)?)?$"
+		o["anyOf"] = []any{object{"type": "integer", "minimum": 0}, object{"type": "string", "pattern": "^([0-9]+[KMGkmg]?)?(\\.\\.([0-9]+[KMGkmg]?)?)?$"}}
 	}
 	return o
 }

@@ -384,6 +384,10 @@ func TestLedgerText(t *testing.T) {
 // the world needs nobody.
 func TestAlone(t *testing.T) {
 	each(t, func(t *testing.T, m mpijob.MPI) {
+		line := job{m: m, env: []string{"MPITRACE_ACT=auto", "MPITRACE_SEGMENT_DIR=" + t.TempDir()}, preload: []string{at("libmpishim.so")}, program: []string{made(t, m, "state")}}.run(t)
+		if line.status != 0 || strings.Count(line.err, "MPITRACE_ACT is read by mpitrace run, which did not start this job") != 1 {
+			t.Errorf("a policy that nobody read: status %d\n%s", line.status, line.err)
+		}
 		for ranks, want := range map[int]int{1: 0, 2: 2} {
 			got := job{m: m, ranks: ranks, env: []string{"MPITRACE_MODE=act", "MPITRACE_SEGMENT_DIR=" + t.TempDir()}, preload: []string{at("libmpishim.so")}, program: []string{made(t, m, "state")}}.run(t)
 			if n := strings.Count(got.err, "start the job by mpitrace run, where its ranks report"); n != want || got.status != 0 {

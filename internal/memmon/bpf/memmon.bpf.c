@@ -101,7 +101,7 @@ static void change(struct mt_memmon_slot *s, uint64_t from, uint64_t bytes)
         count = MT_MEMHOOK_BUCKETS;
     }
     for (uint32_t i = 0; i < MT_MEMHOOK_BUCKETS && i < count; i++) {
-        /* pairs with the acquiring load of mt_memhook_generation */
+        /* pairs with the acquiring load of mt_memhook_stamp */
         __sync_fetch_and_add(
             &s->generations[(first + i) % MT_MEMHOOK_BUCKETS], 1);
     }
