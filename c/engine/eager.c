@@ -293,7 +293,7 @@ static const char *mt_eager_why(const struct mt_engine *engine)
            : caps->max_pieces < 2 ? "the device has no gather lists"
            : !caps->offloads && !always
                ? "whoever sends carries the work of this device out, which a "
-                 "copy does not delay"
+                 "copy does not delay; it takes engine=thread or an RDMA device"
                : NULL;
 }
 
