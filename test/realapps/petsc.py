@@ -1,8 +1,11 @@
 """Solves a Poisson equation by PETSc, whose parts bring other libraries: HYPRE,
 SuperLU_DIST, MUMPS; and moves vectors by its scatters. What it prints does
 not depend on the order of messages, in the digits that it prints."""
+import glob
 import sys
 
+# Debian's own path goes by an alternative, which not every set of its packages makes
+sys.path += glob.glob("/usr/lib/petscdir/*/*/lib/python3/dist-packages")
 import petsc4py
 
 petsc4py.init(sys.argv)
