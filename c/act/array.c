@@ -210,6 +210,20 @@ struct mt_act_ended {
     MT_Status *statuses;
 };
 
+/* MPICH 4.2 ends a generalized request whose function fails without an error in its
+ * status: what was ended with it has one then, of no known class. */
+static void errors_told(MT_Status *statuses, int some)
+{
+    for (int i = 0; i < some; i++) {
+        if (statuses[i].error != MT_SUCCESS) {
+            return;
+        }
+    }
+    for (int i = 0; i < some; i++) {
+        statuses[i].error = MT_ERR_OTHER;
+    }
+}
+
 /* While one of ours is not done the library's go on, those too that do so only in
  * calls which name them (nonblocking collective input and output of MPICH). What is done
  * is ended at once: Testall of MPICH asks the function of a generalized request again
@@ -231,6 +245,9 @@ static bool natives_go_on(struct mt_act_array *array, struct mt_act_ended *ended
     if (some == MT_UNDEFINED ||
         (*native_p != MT_SUCCESS && *native_p != MT_ERR_IN_STATUS)) {
         some = 0;
+    }
+    if (*native_p == MT_ERR_IN_STATUS) {
+        errors_told(ended->statuses + ended->count, some);
     }
     for (int i = 0; i < some && *native_p == MT_SUCCESS; i++) {
         ended->statuses[ended->count + i].error = MT_SUCCESS;
