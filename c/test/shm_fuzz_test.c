@@ -301,9 +301,8 @@ static size_t draw_source(uint8_t *at)
     const struct mt_shm_identity *i = &context->arena.root->identity;
     const struct mt_fabric_source source = {
         {(uint64_t)(uint32_t)i->pid | (uint64_t)(uint32_t)i->fd << 32,
-         i->pid_start,
-         (mt_shm_offset(&context->arena, qp->inbox) + draw(2) * 8) | qp->life << 32,
-         qp->soft.base.number | (uint64_t)i->arena_id << 32}};
+         i->pid_start, mt_shm_offset(&context->arena, qp->inbox) + draw(2) * 8,
+         (uint32_t)qp->life | (uint64_t)i->arena_id << 32}};
     memcpy(at, &source, sizeof(source));
     return sizeof(source);
 }

@@ -58,11 +58,15 @@ static uint64_t mt_arena_pages(const struct mt_shm_arena *arena)
     return arena->bytes / MT_ARENA_PAGE;
 }
 
-/* What the last error means: a shortage, which may pass, or something else. */
+/* Whether the last error is a shortage, which may pass. */
+static bool mt_is_short(void)
+{
+    return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
 static enum mt_status mt_failed_call(enum mt_status otherwise)
 {
-    return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? MT_ENOMEM
-                                                                 : otherwise;
+    return mt_is_short() ? MT_ENOMEM : otherwise;
 }
 
 /* What /proc/PID/stat says behind field 2, the command, which may hold blanks and
@@ -353,7 +357,7 @@ enum mt_status mt_shm_peer_open(const struct mt_shm_identity *self,
         return MT_EPEER;
     }
     peer->pidfd = (int)syscall(SYS_pidfd_open, identity->pid, 0);
-    if (peer->pidfd < 0 && mt_failed_call(MT_OK) != MT_OK) {
+    if (peer->pidfd < 0 && mt_is_short()) {
         return MT_ENOMEM;
     }
     enum mt_status status = mt_peer_is_it(identity);

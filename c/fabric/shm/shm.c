@@ -462,7 +462,6 @@ static enum mt_status mt_shm_qp_address(const struct mt_fabric_qp *base,
                                .version = MT_SHM_VERSION,
                                .identity = context->arena.root->identity,
                                .life = qp->life,
-                               .number = base->number,
                                .transport = base->options.transport};
     a.offset = qp->ring != NULL ? mt_shm_offset(&context->arena, qp->ring)
                                 : mt_shm_offset(&context->arena, qp->inbox);
@@ -620,8 +619,8 @@ static enum mt_status mt_shm_ah_create(struct mt_fabric_pd *pd,
     enum mt_status status = MT_OK;
     if (source != NULL) {
         mt_source_identity(context, source, &a.identity);
-        a.offset = (uint32_t)source->words[2];
-        a.life = source->words[2] >> 32;
+        a.offset = source->words[2];
+        a.life = source->words[3];
         status = a.offset % MT_RING_LINE == 0 ? MT_OK : MT_EINVAL;
     } else {
         status = mt_address_parse(address, MT_FABRIC_UD, &a);

@@ -62,8 +62,8 @@ struct mt_shm_address {
     struct mt_shm_identity identity;
     uint64_t offset; /* RC: of the ring; UD: of the inbox, in the arena */
     uint64_t life;   /* of it */
-    uint32_t number;
     uint32_t transport;
+    uint32_t reserved;
 };
 
 /* In every life, and in no pid. */

@@ -72,11 +72,9 @@ enum mt_status mt_shm_datagram(struct mt_shm_qp *qp, struct mt_soft_work *w)
     cell->source.words[0] =
         (uint64_t)(uint32_t)self->pid | (uint64_t)(uint32_t)self->fd << 32;
     cell->source.words[1] = self->pid_start;
-    /* an arena has a GiB at most */
-    cell->source.words[2] =
-        mt_shm_offset(&context->arena, qp->inbox) | qp->life << 32;
+    cell->source.words[2] = mt_shm_offset(&context->arena, qp->inbox);
     cell->source.words[3] =
-        qp->soft.base.number | (uint64_t)self->arena_id << 32;
+        (uint32_t)qp->life | (uint64_t)self->arena_id << 32;
     mt_soft_gather(w->pieces, w->piece_count, 0, cell->payload, w->bytes);
     /* pairs with mt_shm_take_datagrams */
     __atomic_store_n(&cell->word, mt_inbox_word(turn, MT_INBOX_READY, 0),
