@@ -159,7 +159,6 @@ static void describe_struct(const struct mt_act_contents *c,
     for (int64_t i = 0; i < c->integers[0] && !out->unknown; i++) {
         struct mt_act_pieces child = {.most = out->most, .types = out->types};
         describe(c->types[i], &child);
-        out->unknown = out->unknown || child.unknown;
         append(out, &child, c->integers[1 + i], c->addresses[i]);
         free(child.blocks);
     }
