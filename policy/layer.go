@@ -171,6 +171,7 @@ func (r *layerReader) rule(n *node, path string) {
 			}
 		case "when":
 			r.words(m.value, at, conditions, rule.When)
+			r.site(rule.When["site"], join(at, "site"))
 		case "use":
 			r.words(m.value, at, messageSettings(), rule.Use)
 		default:
@@ -226,12 +227,16 @@ func (r *layerReader) word(m member, path string, words []Word, others []string,
 		r.wrong(m.value.offset, path, "%v", err)
 		return
 	}
-	for _, site := range strings.Split(text, "+") {
-		if m.name == "site" && isLine(site) {
-			r.wrong(m.value.offset, path, "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", site)
+	into[m.name] = text
+}
+
+// site refuses names of call sites that no rank knows.
+func (r *layerReader) site(names, path string) {
+	for _, name := range strings.Split(names, "+") {
+		if isLine(name) {
+			r.wrong(r.places[path], path, "%s names a line of a file, which ranks do not know: name the function, or MODULE?0xOFFSET", name)
 		}
 	}
-	into[m.name] = text
 }
 
 // isLine tells whether a pattern is of the form FILE:LINE. Names of C++ have two

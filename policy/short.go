@@ -53,10 +53,6 @@ func (l *Layer) part(part string, at int, before *Word) (name, wrong string) {
 	default:
 		w, value = splitWord(part)
 	}
-	if w == nil && findShort(part) != nil {
-		w = findShort(part)
-		return w.Short, fmt.Sprintf("has no value: write %s=, and behind it %s", w.Short, expected(w))
-	}
 	if w == nil {
 		return key, unknownShort(key)
 	}
@@ -97,6 +93,9 @@ func splitWord(part string) (*Word, string) {
 }
 
 func unknownShort(key string) string {
+	if w := findShort(key); w != nil {
+		return fmt.Sprintf("has no value: write %s=, and behind it %s", w.Short, expected(w))
+	}
 	if slices.Contains([]string{"on", "yes", "true", "1", "default"}, key) {
 		return "no such setting: auto leaves every choice open"
 	}
