@@ -18,9 +18,9 @@ func newDoctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what works on this machine, and how to mend the rest",
 		Long: `Look at what mpitrace needs on this machine: an MPI that it knows, the library
-that it preloads, a clock, shared memory, limits, and what act mode needs. Each line is ok, warn (it
-works, but less well) or fail, with what to do about it. The exit status is 1 if
-a line says fail.`,
+that it preloads, a clock, shared memory, limits, and what act mode needs. Each
+line is ok, warn (it works, but less well) or fail, with what to do about it. The
+exit status is 1 if a line says fail.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			self, err := os.Executable()

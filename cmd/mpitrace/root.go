@@ -55,7 +55,7 @@ var (
 
 // plain is the text of an error, where it is one of the library's in words for people.
 func plain(c *cobra.Command, err error) string {
-	text := badNumber.ReplaceAllString(err.Error(), "not such a number")
+	text := badNumber.ReplaceAllString(err.Error(), "not a number in its range")
 	if flags := manyFlags.FindStringSubmatch(text); flags != nil {
 		return "choose one of --" + strings.ReplaceAll(flags[1], " ", ", --")
 	}

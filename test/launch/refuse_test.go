@@ -93,7 +93,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"nonsense"}, 2, `unknown command "nonsense"`},
 		{[]string{"reprot"}, 2, `unknown command "reprot" for "mpitrace": did you mean report?`},
 		{[]string{"diff", "a"}, 2, "accepts 2 arg(s), received 1 (usage: mpitrace diff BEFORE AFTER [flags])"},
-		{[]string{"report", "--top", "x"}, 2, `invalid argument "x" for "--top" flag: not such a number`},
+		{[]string{"report", "--top", "x"}, 2, `invalid argument "x" for "--top" flag: not a number in its range`},
 		{[]string{"collect", "--job", "../x"}, 2, "is not a job id"},
 		{[]string{"clean", "--job", "a/b"}, 2, "is not a job id"},
 	}

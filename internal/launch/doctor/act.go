@@ -33,7 +33,7 @@ func actRuntime(o Options) Check {
 		}
 		c.Found = path + " is missing: jobs can only be observed"
 	}
-	c.Grade, c.Mend = Warn, "make, or install all of the package"
+	c.Grade, c.Mend = Warn, "make install from source: the deb and the rpm do not have it"
 	return c
 }
 
@@ -57,7 +57,7 @@ func actDevices(o Options) Check {
 // of those that do not descend from each other.
 func actCopies(scope string, itself error) Check {
 	c := Check{Name: "act copies", Grade: Warn}
-	const slower = ": long messages inside the node are copied twice, as the MPI libraries do then"
+	const slower = ": long messages inside the node are copied twice"
 	if itself != nil {
 		c.Found = fmt.Sprintf("process_vm_readv: %v%s", itself, slower)
 		c.Mend = "allow the system call (docker: --cap-add=SYS_PTRACE)"

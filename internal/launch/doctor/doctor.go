@@ -1,6 +1,6 @@
 // Package doctor examines what mpitrace needs on this machine. It only looks:
-// it changes nothing, and starts nothing but launchers for their version and
-// /bin/true with the shim.
+// it changes nothing, and starts nothing but launchers for their version, /bin/true
+// with the shim, and what Options.Devices asks.
 package doctor
 
 import (
