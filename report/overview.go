@@ -65,21 +65,22 @@ func (t *writer) shareHead() string {
 
 // balance draws the MPI share of each rank.
 func (t *writer) balance() {
-	shares := make([]float64, len(t.r.Ranks))
-	for i, rank := range t.r.Ranks {
+	ranks := slices.DeleteFunc(slices.Clone(t.r.Ranks), func(r *Rank) bool { return r.Rank < 0 })
+	shares := make([]float64, len(ranks))
+	for i, rank := range ranks {
 		shares[i] = rank.Share
 	}
 	folded, each := fold(shares, t.v.width()-24)
 	top := max(0.01, slices.Max(folded))
 	label := "  share by rank  "
 	t.line(label + t.v.spark(folded, top) + "  top: " + percent(top))
-	first, last := strconv.Itoa(t.r.Ranks[0].Rank), strconv.Itoa(t.r.Ranks[len(t.r.Ranks)-1].Rank)
+	first, last := strconv.Itoa(ranks[0].Rank), strconv.Itoa(ranks[len(ranks)-1].Rank)
 	middle := ""
 	if each > 1 {
 		middle = fmt.Sprintf("each bar is the mean of %d ranks", each)
 	}
 	gap := max(0, len(folded)-len(first)-len(last)-len(middle))
-	if len(folded) >= len(first)+len(last) && len(t.r.Ranks) > 1 {
+	if len(folded) >= len(first)+len(last) && len(ranks) > 1 {
 		middle = strings.Repeat(" ", gap/2) + middle + strings.Repeat(" ", gap-gap/2) + last
 	}
 	t.line(strings.Repeat(" ", width(label)) + first + middle)
