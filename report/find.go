@@ -20,13 +20,8 @@ import (
 // newest job in shared memory. live asks for jobs in shared memory only. said
 // is one line on what was chosen, empty if the user named it.
 func Find(name, dir string, bases []string, live bool) (path, said string, err error) {
-	if name != "" && !live {
-		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
-			return name, "", err
-		}
-	}
 	if name != "" {
-		return findJob(name, bases)
+		return findNamed(name, bases, live)
 	}
 	if !live {
 		if path, at := newestResult(dir); path != "" {
@@ -54,10 +49,13 @@ func Find(name, dir string, bases []string, live bool) (path, said string, err e
 	return path, fmt.Sprintf("job %s in shared memory, %s (%s)", filepath.Base(path), kind, ago(at)), nil
 }
 
-// findJob looks for the segments of a job by its id, or takes its directory.
-func findJob(name string, bases []string) (path, said string, err error) {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return name, "", nil
+// findNamed takes what the user named for a path or, failing that, for the id of
+// a job in shared memory; live for the latter only, or for the path of one.
+func findNamed(name string, bases []string, live bool) (path, said string, err error) {
+	_, err = os.Stat(name)
+	found := !errors.Is(err, fs.ErrNotExist)
+	if found && (!live || slices.Contains(bases, filepath.Dir(filepath.Clean(name)))) {
+		return name, "", err
 	}
 	if name == filepath.Base(name) && name != "." && name != ".." {
 		for _, base := range bases {
@@ -66,6 +64,9 @@ func findJob(name string, bases []string) (path, said string, err error) {
 				return path, "job " + name + " in shared memory", nil
 			}
 		}
+	}
+	if found {
+		return "", "", fmt.Errorf("%s is no job in shared memory (%s): leave out --live to report on it", name, strings.Join(bases, ", "))
 	}
 	return "", "", fmt.Errorf("%s: neither a file or directory nor a job in %s", name, strings.Join(bases, ", "))
 }

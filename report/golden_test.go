@@ -305,6 +305,14 @@ func TestFind(t *testing.T) {
 	if path, said, err := Find("", dir, []string{base}, true); err != nil || path != filepath.Join(base, "killed") || !strings.Contains(said, "no process") {
 		t.Errorf("--live found %s (%s): %v", path, said, err)
 	}
+	if _, _, err := Find(filepath.Join(dir, "old"), dir, []string{base}, true); err == nil || !strings.Contains(err.Error(), "leave out --live") {
+		t.Errorf("--live takes a result for a job in shared memory: %v", err)
+	}
+	for _, name := range []string{"killed", filepath.Join(base, "killed")} {
+		if path, _, err := Find(name, dir, []string{base}, true); err != nil || path != filepath.Join(base, "killed") {
+			t.Errorf("%s, --live: found %s: %v", name, path, err)
+		}
+	}
 }
 
 // TestPack reports the same from a packed file as from the directory.

@@ -190,8 +190,13 @@ func (j actJob) run(t *testing.T, g *Guest, want []string) {
 			t.Errorf("%s: 0 of %v\n%s", name, sum, out.Stderr)
 		}
 	}
-	if want := 2*sum["eager_bytes"] - sum["zero_copy_bytes"] + sum["unexpected_bytes"]; j.saves && sum["copied_bytes"] != want {
-		t.Errorf("%d bytes copied, want %d: %v", sum["copied_bytes"], want, sum)
+	if j.saves {
+		copied := 2*sum["eager_bytes"] + sum["unexpected_bytes"] // by the sender, the receiver, and into a queue
+		t.Logf("%d bytes copied, %d with none straight: %d fewer for each of %d such messages", sum["copied_bytes"], copied,
+			sum["zero_copy_bytes"]/max(1, sum["zero_copy_messages"]), sum["zero_copy_messages"])
+		if want := copied - sum["zero_copy_bytes"]; sum["copied_bytes"] != want {
+			t.Errorf("%d bytes copied, want %d: %v", sum["copied_bytes"], want, sum)
+		}
 	}
 	if (sum["registrations_refused"] > 0) != (j.pinned > 0) {
 		t.Errorf("%d registrations refused\n%s", sum["registrations_refused"], out.Stderr)
