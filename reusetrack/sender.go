@@ -29,7 +29,8 @@ type SenderOptions struct {
 // Sent is how a message is to leave.
 type Sent struct {
 	Straight bool // from its buffer, which has to be registered; else through a copy
-	Timed    bool // what it costs is wanted: Copied, or Exposed
+	Timed    bool // what it costs is wanted: Copied, or Exposed,
+	Looks    bool // and what its look-up of a registration takes: Borrowed
 }
 
 // Sender decides for each short message of a process whether it is copied or
@@ -43,8 +44,9 @@ type Sent struct {
 // place SenderLook messages. One that turns out to wait longer than a copy takes
 // copies, and is looked at again SenderHold messages later. The look-ups V are taken
 // for nothing until they are known, too: the first finds no registration, and memory
-// that nobody has touched yet. Where they seem to cost more than a copy, that of
-// registrations, which is measured only where it is used, is forgotten by such a look.
+// that nobody has touched yet. Where they seem to cost more than a copy, messages leave
+// straight all the same while such a look lasts, for that of registrations is measured
+// only where it is used.
 type Sender struct {
 	o         SenderOptions
 	copies    [64]latest  // Cm by size: from 2^i to less than 2^(i+1) bytes
@@ -78,6 +80,7 @@ type senderSite struct {
 	rested  uint64 // messages that were copied since
 	hold    uint64
 	rests   bool
+	looks   bool // V was more than a copy takes: its look-ups are measured again
 }
 
 // latest are the latest times of something, in ns.
@@ -179,7 +182,7 @@ func (s *Sender) Send(address, bytes, site uint64) Sent {
 	if at.asked%SenderAgain == 0 {
 		return Sent{Timed: true}
 	}
-	return Sent{Straight: true, Timed: !at.exposed.known() || at.asked%SenderSends == 0}
+	return Sent{Straight: true, Timed: !at.exposed.known() || at.asked%SenderSends == 0, Looks: at.looks}
 }
 
 // pays tells whether a buffer has been used often enough, at this place.
@@ -193,6 +196,10 @@ func (s *Sender) pays(at *senderSite, bytes, uses uint64) bool {
 	least, ever := costs.Threshold(bytes, 0, s.o.Speculation)
 	if ever && uses < least {
 		return false // whatever the place waits
+	}
+	at.looks = at.looks && at.asked < SenderLook
+	if at.looks && !ever {
+		return true
 	}
 	n, ok := costs.Threshold(bytes, at.exposed.mean(), s.o.Speculation)
 	if ok && (at.exposed.known() || at.asked < SenderLook) {
@@ -211,10 +218,7 @@ func (s *Sender) pays(at *senderSite, bytes, uses uint64) bool {
 	if at.rested++; at.rested < at.hold {
 		return false
 	}
-	*at = senderSite{hold: min(2*at.hold, SenderHoldMost)}
-	if !ever {
-		s.cache = latest{}
-	}
+	*at = senderSite{hold: min(2*at.hold, SenderHoldMost), looks: !ever}
 	return true
 }
 

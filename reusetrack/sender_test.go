@@ -16,10 +16,11 @@ import (
 //	new [from=BYTES] [speculation=PERCENT] [room=N] [most=N]
 //	costs bytes=N copy=NS [register=NS]    eight measurements of a size
 //	looks table=NS cache=NS [times=N]      eight, or so many, of both look-ups
-//	send N address=A bytes=N site=S [exposed=NS] [refuse] [apart=N]
+//	send N address=A bytes=N site=S [exposed=NS] [cache=NS] [refuse] [apart=N]
 //	                                       N messages from a buffer, or each from
 //	                                       one apart bytes behind the last; what
-//	                                       leaves straight and is timed waits so long
+//	                                       leaves straight and is timed waits so long,
+//	                                       and its look-up takes so long, if wanted
 //	random N seed=S buffers=N              N messages from so many buffers
 //	state
 //
@@ -50,7 +51,7 @@ func TestSenderScenarios(t *testing.T) {
 				}
 			case "send":
 				n, _ := strconv.Atoi(d.CmdArgs[0].Key)
-				return sendMany(s, n, number("address"), number("bytes"), number("site"), number("exposed"), number("apart"), d.HasArg("refuse"))
+				return sendMany(s, n, number("address"), number("bytes"), number("site"), number("exposed"), number("cache"), number("apart"), d.HasArg("refuse"))
 			case "random":
 				n, _ := strconv.Atoi(d.CmdArgs[0].Key)
 				return sendRandom(s, n, number("seed"), number("buffers"))
@@ -90,7 +91,7 @@ func (r *runs) end() {
 	r.count = 0
 }
 
-func sendMany(s *Sender, n int, address, bytes, site, exposed, apart uint64, refuse bool) string {
+func sendMany(s *Sender, n int, address, bytes, site, exposed, cache, apart uint64, refuse bool) string {
 	var out runs
 	for i := range n {
 		at := address + uint64(i)*apart
@@ -102,6 +103,9 @@ func sendMany(s *Sender, n int, address, bytes, site, exposed, apart uint64, ref
 		case sent.Straight:
 			if sent.Timed {
 				s.Exposed(bytes, site, exposed)
+			}
+			if sent.Looks {
+				s.Borrowed(cache)
 			}
 			out.add("straight")
 		default:

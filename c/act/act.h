@@ -41,6 +41,7 @@ struct mt_act {
     MT_Request never;     /* a receive on world that nothing matches */
     uint32_t never_taken; /* a thread is testing it */
     uint32_t lock;
+    uint32_t ended;         /* requests, by MPI_Wait and the like; atomic, may wrap */
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
     struct mt_act_rules rules; /* count 0: all messages travel alike */
     uint8_t *nodes; /* enum mt_act_where of each process; NULL: not known */
@@ -396,6 +397,13 @@ void mt_act_requests_end(void);
 
 /* Starts it from its message and type, as MPI_Start does. An MPI error class. */
 int mt_act_request_start(struct mt_act_request *request);
+/* The program sees one end that it was given. */
+MT_INLINE void mt_act_ended(void)
+{
+    uint32_t n = __atomic_load_n(&mt_act.ended, __ATOMIC_RELAXED);
+    __atomic_store_n(&mt_act.ended, n + 1, __ATOMIC_RELAXED);
+}
+
 /* Ends one that is done: status, handle, error. No error handler is called. */
 int mt_act_complete(struct mt_act_request *request, MT_Request *handle,
                     MT_Status *status);

@@ -153,6 +153,7 @@ static bool complete_at(struct mt_act_array *array, int i, MT_Status *status,
 {
     struct mt_act_request *request = ours_at(array, i);
     struct mt_act_comm *comm = request->comm;
+    mt_act_ended();
     mt_act_comm_hold(comm);
     *error_p = mt_act_complete(request, &array->handles[i], status);
     if (mt_unlikely(*error_p != MT_SUCCESS && *failed_p == NULL)) {

@@ -68,7 +68,7 @@ static bool describe(struct mt_act_operation *operation,
     *buffer_p = (struct mt_buffer){
         .address = m->buffer,
         .bytes = (uint64_t)m->count * layout->size,
-        .blocks = m->call == MT_ACT_CALL_SEND};
+        .blocks = m->call == MT_ACT_CALL_SEND || m->call == MT_ACT_CALL_RECV};
     if (mt_unlikely(mt_act.rules.count > 0)) {
         buffer_p->terms = terms_of(comm, m, buffer_p->bytes);
     }

@@ -266,6 +266,7 @@ static enum mt_status open_engine(struct mt_act_policy *policy)
         .rtr_usage = policy->rtr_usage,
         .rtr_sample = policy->rtr_sample,
         .verify_every = policy->verify_every,
+        .ended = &mt_act.ended,
         .alone = !mt_act.host->threads,
         .thread = true,
         .watch = mt_act_figures_watch,

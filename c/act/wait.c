@@ -60,6 +60,7 @@ static int complete_one(struct mt_act_request *request, MT_Request *handle,
                         MT_Status *status)
 {
     struct mt_act_comm *comm = request->comm;
+    mt_act_ended();
     mt_act_comm_hold(comm);
     int error = mt_act_error(comm, mt_act_complete(request, handle, status));
     mt_act_comm_let(comm);

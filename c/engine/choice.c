@@ -12,6 +12,7 @@ static struct mt_choice *mt_choice_new(uint32_t context, uint32_t size,
     if (c != NULL) {
         c->context = context;
         c->size = size;
+        c->row = UINT32_MAX; /* none before the first */
         c->random = ((uint64_t)context << 8 | size) ^ salt;
         mt_trial_begin(&c->trial, MT_TRIAL_HOLD, MT_TRIAL_HOLD_MOST);
     }
@@ -54,12 +55,20 @@ void mt_choices_free(struct mt_choices *choices)
 
 /* ---- epochs ---- */
 
+uint64_t mt_choice_kind(struct mt_choice *c, uint64_t of, uint32_t step)
+{
+    c->row = step != c->step ? 0 : c->row != MT_CHOICE_ROW ? c->row + 1 : c->row;
+    c->step = step;
+    return of ^ mt_hash(c->row);
+}
+
 /* Whether the next message begins an epoch. */
 static bool mt_choice_turns(const struct mt_choice *c, uint64_t kind)
 {
     return c->under_way == 0 &&
-           (c->messages == 0 || (c->rests + 1 >= c->want &&
-                                 (kind == c->kind || c->spoilt)));
+           (c->messages == 0 ||
+            (c->rests + 1 >= c->want && (kind == c->kind || c->spoilt ||
+                                         c->messages > MT_EPOCH_MOST)));
 }
 
 bool mt_choice_due(const struct mt_choice *c, uint64_t kind)
@@ -119,7 +128,7 @@ bool mt_choice_begin(struct mt_choice *c, uint64_t kind, uint64_t bytes,
     if (++c->messages > MT_EPOCH_MOST &&
         c->trial.state == MT_TRIAL_TRYING) {
         c->spoilt = true;
-        newcomer = false;
+        newcomer = mt_trial_chosen(&c->trial);
     }
     c->went[newcomer]++;
     c->bytes[newcomer] += bytes;

@@ -8,10 +8,12 @@
  * the program notices. Both of these are of one kind: the same buffer, peer and
  * tag. For where messages come to rest depends on their way, and an epoch that ends
  * anywhere has more of the program's own work in it, or less, than one by the other
- * way has. The number of such moments in an epoch varies, so that what the program
- * does at regular intervals does not always fall on one side. A program that never
- * lets its messages come to rest, or never sends the same again, stays with what is
- * known.
+ * way has. Messages of one kind that follow each other without another step of the
+ * program (a burst from one buffer) are told apart by their place in that row, so
+ * that the next epoch begins where a later burst does. The number of such moments in
+ * an epoch varies, so that what the program does at regular intervals does not always
+ * fall on one side. A program that never lets its messages come to rest, or never
+ * sends the same again, stays with what was last decided, at first with what is known.
  *
  * Everything is under the engine's lock. */
 #ifndef MPITRACE_ENGINE_CHOICE_H
@@ -24,7 +26,9 @@ enum {
     MT_CHOICE_SIZES = 64,  /* class i: 2^i bytes and more */
     MT_EPOCH_RESTS = 4,    /* of an epoch, at least, */
     MT_EPOCH_VARIES = 4,   /* .. and up to so many more */
-    MT_EPOCH_MOST = 4096,  /* messages; then it goes the known way, for nothing */
+    MT_EPOCH_MOST = 4096,  /* messages; then it counts for nothing, or as one of
+                            * those that a decision stands for */
+    MT_CHOICE_ROW = 1024,  /* messages without another step are told apart up to that */
     MT_EPOCH_SPOILS = 8,   /* by the newcomer in a row, and it is given up */
 };
 
@@ -36,6 +40,7 @@ struct mt_choice {
     /* of the epoch */
     uint32_t messages, rests, want;
     uint64_t kind; /* of its first message */
+    uint32_t step, row; /* of the last message; those before it in that step */
     bool newcomer, spoilt;
     uint32_t spoils; /* epochs of the newcomer in a row that count for nothing */
     uint64_t began_ns;
@@ -56,8 +61,13 @@ struct mt_choice *mt_choice_get(struct mt_choices *choices, uint32_t context,
                                 uint64_t bytes);
 void mt_choices_free(struct mt_choices *choices);
 
+/* The kind of a message: a number that the same message has again, in the same place
+ * of its row. of: its buffer, peer and tag. step: a number that changes with what
+ * else the program does between messages. */
+uint64_t mt_choice_kind(struct mt_choice *choice, uint64_t of, uint32_t step);
+
 /* Whether the time is wanted by mt_choice_begin: reading it costs more than the
- * rest. kind: a number that the same message has again. */
+ * rest. */
 bool mt_choice_due(const struct mt_choice *choice, uint64_t kind);
 /* A message begins; now_ns matters only if it is due. True: by the newcomer. */
 bool mt_choice_begin(struct mt_choice *choice, uint64_t kind, uint64_t bytes,

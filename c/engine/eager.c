@@ -28,11 +28,12 @@ static uint64_t mt_took(const struct mt_eager *e, uint64_t begin_ns)
 }
 
 /* Now, if this look-up is to be timed; else 0. */
-static uint64_t mt_due(uint32_t *looks)
+static uint64_t mt_due(uint32_t *looks, bool wanted)
 {
     uint32_t n = (*looks)++;
-    return n < MT_REUSE_LOOK || n % MT_EAGER_LOOKS == 0 ? mt_engine_now_ns()
-                                                        : 0;
+    return wanted || n < MT_REUSE_LOOK || n % MT_EAGER_LOOKS == 0
+               ? mt_engine_now_ns()
+               : 0;
 }
 
 static uint64_t mt_clock_ns(void)
@@ -97,11 +98,12 @@ static bool mt_eager_borrow(struct mt_engine_request *r)
     return true;
 }
 
-/* What the model says of it, and where the policy leaves it open, what was shown. */
-static bool mt_eager_pays(struct mt_engine_request *r)
+/* What the model says of it, and where the policy leaves it open, what was shown.
+ * *looks_p: its look-up of a registration is to be timed. */
+static bool mt_eager_pays(struct mt_engine_request *r, bool *looks_p)
 {
     struct mt_eager *e = r->context->engine->eager;
-    uint64_t begin = mt_due(&e->looked);
+    uint64_t begin = mt_due(&e->looked, false);
     struct mt_reuse_sent sent =
         mt_reuse_send(&e->reuse, (uintptr_t)r->buffer.address, r->buffer.bytes,
                       r->buffer.site);
@@ -113,12 +115,13 @@ static bool mt_eager_pays(struct mt_engine_request *r)
     if (sent.straight && tries &&
         !mt_request_choose(r, MT_ENGINE_TRIED_REUSE)) {
         mt_reuse_declined(&e->reuse, r->buffer.bytes, r->buffer.site);
-        sent = (struct mt_reuse_sent){false, false, false};
+        sent = (struct mt_reuse_sent){.straight = false};
     }
     if (mt_unlikely(sent.halts) && tries) {
         mt_request_halt(r, MT_ENGINE_TRIED_REUSE);
     }
     __atomic_store_n(&r->timed, sent.timed, __ATOMIC_RELAXED);
+    *looks_p = sent.looks;
     return sent.straight;
 }
 
@@ -127,7 +130,7 @@ void mt_eager_choose(struct mt_engine_request *r)
     struct mt_engine *engine = r->context->engine;
     struct mt_eager *e = engine->eager;
     const struct mt_engine_terms *terms = mt_terms(engine, &r->buffer);
-    bool always = terms->reuse == MT_ENGINE_REUSES_ALWAYS;
+    bool always = terms->reuse == MT_ENGINE_REUSES_ALWAYS, looks = false;
     if (mt_eager_waited(engine)) {
         mt_wait_counts(e, 0); /* nothing came since, so nobody waited for it */
     }
@@ -136,10 +139,10 @@ void mt_eager_choose(struct mt_engine_request *r)
         terms->reuse == MT_ENGINE_COPIES ||
         r->buffer.bytes < terms->reuse_from ||
         r->buffer.bytes < e->reuse.from || !mt_contiguous(&r->buffer) ||
-        !(always || mt_eager_pays(r))) {
+        !(always || mt_eager_pays(r, &looks))) {
         return;
     }
-    uint64_t begin = mt_due(&e->borrowed);
+    uint64_t begin = mt_due(&e->borrowed, looks);
     bool borrowed = mt_eager_borrow(r);
     if (begin != 0) {
         mt_reuse_sample(&e->reuse.cache, mt_took(e, begin));
@@ -352,12 +355,12 @@ static struct mt_engine_reuse_cost mt_cost_of(const struct mt_reuse *r,
                                      .messages = r->seen[size],
                                      .copy_ns = r->copies[size].median,
                                      .register_ns = r->registering[size]};
+    double gain = c.copy_ns - r->usage.median - r->cache.median;
     for (uint32_t i = 0; i < 2 * MT_REUSE_SITES; i++) {
         const struct mt_reuse_site *s = &r->sites[i];
-        if (s->taken && s->size == size &&
-            (s->rests || s->exposed.n >= MT_REUSE_LOOK)) {
+        if (s->taken && s->size == size && s->exposed.n >= MT_REUSE_LOOK) {
             c.places++;
-            c.waiting += s->rests;
+            c.waiting += gain > 0 && s->exposed.mean >= gain;
             c.exposed_ns += s->exposed.mean;
         }
     }

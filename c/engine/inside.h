@@ -255,6 +255,7 @@ struct mt_engine {
     struct mt_engine_counts counts;
     struct mt_choices choices[MT_ENGINE_TRIALS]; /* where the policy leaves it
                                                   * open */
+    uint32_t receives; /* begun; may wrap */
     struct mt_eager *eager;  /* NULL: all short messages are copied, and .. */
     const char *eager_off;   /* .. this is why; or they are for now */
     uint64_t opened_ns;

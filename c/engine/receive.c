@@ -34,6 +34,21 @@ void mt_request_begin(struct mt_engine_context *context,
     mt_engine_add(&engine->pending, 1);
 }
 
+/* Which step of the program it is in, for choice.h: another one when a request that
+ * the program was given has ended, or it has turned from receiving to sending or back. */
+static uint32_t mt_request_step(const struct mt_engine *engine,
+                                enum mt_engine_tried what)
+{
+    const struct mt_engine_counts *counts = &engine->counts;
+    uint32_t ended = engine->o.ended != NULL
+                         ? __atomic_load_n(engine->o.ended, __ATOMIC_RELAXED)
+                         : 0;
+    return ended + (what == MT_ENGINE_TRIED_ASKING
+                        ? (uint32_t)(counts->eager_messages +
+                                     counts->rendezvous_messages)
+                        : engine->receives);
+}
+
 /* See choice.h. */
 static uint64_t mt_request_kind(const struct mt_engine_request *request)
 {
@@ -47,12 +62,15 @@ bool mt_request_choose(struct mt_engine_request *request,
                        enum mt_engine_tried what)
 {
     struct mt_engine *engine = request->context->engine;
-    uint64_t kind = mt_request_kind(request);
     struct mt_choice *c =
         mt_choice_get(&engine->choices[what], request->context->id,
                       request->buffer.bytes);
     if (c == NULL) {
         return false;
+    }
+    uint64_t kind = mt_request_kind(request);
+    if (!request->buffer.blocks) {
+        kind = mt_choice_kind(c, kind, mt_request_step(engine, what));
     }
     uint32_t before = c->trial.fall_backs;
     bool newcomer = mt_choice_begin(
@@ -212,6 +230,7 @@ enum mt_status mt_engine_receive(struct mt_engine_context *context,
         return MT_ESTATE;
     }
     mt_engine_lock(engine);
+    engine->receives++;
     const bool eager = mt_terms_eager(engine, buffer);
     if (!eager) {
         mt_engine_round(engine); /* its message may be here: it is fetched now,

@@ -162,6 +162,10 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
     if (ever && (double)uses < n) {
         return false; /* whatever the place waits */
     }
+    at->looks = at->looks && at->asked < MT_REUSE_LOOK;
+    if (at->looks && !ever) {
+        return true;
+    }
     bool ok = mt_threshold(r, size, at->exposed.mean, &n);
     bool known = mt_known(&at->exposed);
     if (ok && (known || at->asked < MT_REUSE_LOOK)) {
@@ -182,16 +186,14 @@ static bool mt_pays(struct mt_reuse *r, struct mt_reuse_site *at, uint32_t size,
     at->rests = false;
     at->rested = at->asked = 0;
     at->exposed = (struct mt_reuse_samples){.n = 0};
-    if (!ever) { /* the look-up of a registration is timed nowhere else */
-        r->cache = (struct mt_reuse_samples){.n = 0};
-    }
+    at->looks = !ever;
     return true;
 }
 
 struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
                                    uint64_t bytes, uint64_t site)
 {
-    struct mt_reuse_sent sent = {false, false, false};
+    struct mt_reuse_sent sent = {.straight = false};
     if (bytes < r->from) {
         return sent;
     }
@@ -217,6 +219,7 @@ struct mt_reuse_sent mt_reuse_send(struct mt_reuse *r, uint64_t address,
         return sent;
     }
     sent.straight = true;
+    sent.looks = at->looks;
     sent.timed = !mt_known(&at->exposed) || at->asked % MT_REUSE_SENDS == 0;
     return sent;
 }

@@ -49,6 +49,7 @@ struct mt_reuse_site {
     uint64_t site;
     uint32_t size;
     bool taken, rests;
+    bool looks; /* V was more than a copy takes: its look-ups are measured again */
     struct mt_reuse_samples exposed; /* Lm */
     uint64_t asked;  /* messages that left straight since it was forgotten */
     uint64_t rested; /* messages that were copied since */
@@ -76,7 +77,8 @@ struct mt_reuse {
 
 struct mt_reuse_sent {
     bool straight; /* from its buffer; else through a copy */
-    bool timed;    /* what it costs is wanted: mt_reuse_copied, .._exposed */
+    bool timed;    /* what it costs is wanted: mt_reuse_copied, .._exposed, */
+    bool looks;    /* and what its look-up of a registration takes */
     bool halts;    /* the first one that does not leave straight, of a place whose
                     * messages did: it waits too long, or how long is not known yet */
 };

@@ -57,7 +57,7 @@ struct mt_buffer {
                     * alike. 0: the memory is a copy, not the program's */
     /* NULL: as all others. Stay until the engine is closed. */
     const struct mt_engine_terms *terms;
-    bool blocks; /* a send, whose caller does nothing else until it is done */
+    bool blocks; /* the caller does nothing else until it is done */
 };
 
 /* ---- the engine ---- */
@@ -150,6 +150,10 @@ struct mt_engine_options {
         uint32_t connections, after;
         uint32_t tries; /* of a datagram, see datagrams.h; 0: the default */
     } datagrams;
+    /* How many requests that the program was given it has seen end: counted by the
+     * caller, atomic, may wrap. It tells bursts of messages apart where the policy
+     * leaves open how they go. NULL: they are not counted. */
+    const uint32_t *ended;
     /* The program has one thread at a time in what is called for messages. */
     bool alone;
     /* A thread that makes progress while the program is elsewhere (in a call of

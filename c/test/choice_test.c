@@ -169,6 +169,103 @@ static void where_they_rest(void)
     }
 }
 
+/* The same of bursts from one buffer, which say nothing until all are done. */
+static unsigned bursts_of_one(unsigned messages, bool newcomer_rests, double more)
+{
+    const double whole = 100000;
+    unsigned kept = 0;
+    for (uint64_t salt = 1; salt <= 100; salt++) {
+        struct mt_choices own = {.salt = salt * UINT64_C(0x9e3779b97f4a7c15)};
+        struct mt_choice *c = mt_choice_get(&own, 7, 1 << 17);
+        uint64_t random = salt;
+        double at = 1e6;
+        for (uint32_t i = 0; i < 20000 && c->trial.state == MT_TRIAL_TRYING; i++) {
+            random = random * UINT64_C(6364136223846793005) + 1;
+            double lasts = whole * (0.99 + 0.02 * (double)(random >> 40) / (1 << 24));
+            unsigned newcomers = 0, left = 0;
+            for (unsigned k = 0; k < messages; k++) {
+                uint64_t kind = mt_choice_kind(c, 5, i * messages);
+                bool newcomer = mt_choice_begin(
+                    c, kind, 1 << 17, (uint64_t)(at + 0.5 / messages * whole * k));
+                newcomers += newcomer;
+                if (newcomer == newcomer_rests) {
+                    mt_choice_end(c, false);
+                } else {
+                    left++;
+                }
+            }
+            while (left-- > 0) {
+                mt_choice_end(c, false);
+            }
+            at += lasts + more * whole * newcomers / messages;
+        }
+        kept += c->trial.state == MT_TRIAL_KEPT;
+        mt_choices_free(&own);
+    }
+    return kept;
+}
+
+static void bursts_from_one_buffer(void)
+{
+    for (unsigned messages = 2; messages <= 256; messages *= 2) {
+        for (int rests = 0; rests < 2; rests++) {
+            CHECK(bursts_of_one(messages, rests, 0) <= 8); /* 2 %, by chance */
+            CHECK_EQ(bursts_of_one(messages, rests, 0.3), 0);
+            CHECK_EQ(bursts_of_one(messages, rests, -0.3), 100);
+        }
+    }
+}
+
+/* Of a stream that never ends the messages are all of one kind before long. */
+static void stream(void)
+{
+    struct mt_choice *c = mt_choice_get(&choices, 45, 1 << 20);
+    for (unsigned i = 0; i < 2 * MT_EPOCH_MOST && c->trial.state == MT_TRIAL_TRYING;
+         i++) {
+        uint64_t kind = mt_choice_kind(c, 5, 1);
+        bool newcomer = mt_choice_begin(c, kind, 1 << 20, now);
+        now += newcomer ? 700 : 1000;
+        mt_choice_end(c, false);
+    }
+    CHECK(c->trial.state == MT_TRIAL_KEPT);
+}
+
+/* A decision that stands is tried again although the messages are others by then. */
+static void later_others(void)
+{
+    for (uint32_t faster = 0; faster < 2; faster++) {
+        struct mt_choice *c = mt_choice_get(&choices, 46 + faster, 1 << 20);
+        decide(c, 1, 1000, faster != 0 ? 700 : 1500);
+        CHECK(c->trial.state != MT_TRIAL_TRYING);
+        uint32_t all = c->trial.all;
+        for (unsigned i = 0; i < 5 * MT_TRIAL_HOLD * MT_EPOCH_RESTS * 2; i++) {
+            uint64_t at = mt_choice_due(c, 77) ? now : 0;
+            bool newcomer = mt_choice_begin(c, 77, 1 << 20, at);
+            now += newcomer == (faster != 0) ? 1000 : 700;
+            mt_choice_end(c, false);
+        }
+        CHECK(c->trial.all > all);
+        CHECK_EQ(mt_trial_chosen(&c->trial), faster == 0);
+    }
+}
+
+/* Where they rest no more while it is tried again, they go as was decided. */
+static void restless_again(void)
+{
+    struct mt_choice *c = mt_choice_get(&choices, 48, 1 << 20);
+    decide(c, 1, 1000, 500);
+    CHECK(c->trial.state == MT_TRIAL_KEPT);
+    decide(c, 1, 1000, 500);
+    CHECK(c->trial.state == MT_TRIAL_TRYING);
+    mt_choice_begin(c, 0, 1, now);
+    for (unsigned i = 0; i < 3 * MT_EPOCH_MOST; i++) {
+        bool newcomer = mt_choice_begin(c, 0, 1, now);
+        CHECK(newcomer || i <= MT_EPOCH_MOST);
+        mt_choice_end(c, false);
+    }
+    mt_choice_end(c, false);
+}
+
 /* What went another way counts for nothing. */
 static void spoilt(void)
 {
@@ -244,6 +341,10 @@ int main(void)
     strangers();
     restless_later();
     where_they_rest();
+    bursts_from_one_buffer();
+    stream();
+    later_others();
+    restless_again();
     spoilt();
     spoils();
     crowd();

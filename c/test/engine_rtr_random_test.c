@@ -318,6 +318,7 @@ static void look(void)
         struct send *s = &sends[i];
         if (!s->over && mt_engine_done(&s->request)) {
             s->over = true;
+            world.ended++;
             CHECK_EQ(s->request.status, MT_OK);
         }
     }
@@ -328,6 +329,7 @@ static void look(void)
             continue;
         }
         r->over = true;
+        world.ended++;
         if (r->request.cancelled) {
             CHECK(s == NULL && r->cancels);
         } else if (s == NULL) {

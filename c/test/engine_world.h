@@ -78,6 +78,7 @@ static struct {
     struct mt_engine_context *contexts[WORLD];
     struct world_memory memories[WORLD_MEMORIES];
     uint32_t memory_count, memories_alive;
+    uint32_t ended; /* requests, as the programs have seen */
 } world;
 
 static void world_heard(uint32_t from, uint32_t to,
@@ -437,6 +438,7 @@ static inline void world_settle(void)
             moved = (from != to && world_move(from, to)) || moved;
         }
     }
+    world.ended++; /* or so: all programs wait */
 }
 
 /* Others notice that they do not reach it any more, and owe it nothing. */
@@ -506,6 +508,7 @@ static void world_begin_process(uint32_t p, const struct world_options *o)
                                           o->straight ? MT_ENGINE_REUSES_ALWAYS
                                                       : MT_ENGINE_COPIES,
                                       .speculation = 25,
+                                      .ended = &world.ended,
                                       .verify_every = o->verify_every,
                                       .rtr_usage = o->usage,
                                       .rtr_sample = o->sample};

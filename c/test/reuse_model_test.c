@@ -58,6 +58,9 @@ static void send_many(struct mt_reuse *m, const char *line)
                 mt_reuse_exposed(m, bytes, site,
                                  argument(line, "exposed", 0));
             }
+            if (sent.looks) {
+                mt_reuse_sample(&m->cache, argument(line, "cache", 0));
+            }
             runs_add(&runs, straight);
         } else {
             runs_add(&runs, copied);
