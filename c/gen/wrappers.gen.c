@@ -6866,7 +6866,7 @@ int MT_NAME(MPI_Testall)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
         return ((real_fn)call.real)(a0, a1, a2, a3);
     }
     struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, a3);
+    MT_NAME(array_begin)(&array, a0, a1, a3);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, array.statuses);
     mt_stop(&call);
@@ -6891,7 +6891,7 @@ int MT_NAME(MPI_Testany)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a4
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     MT_Status own; MT_Status *status = a4 != MT_STATUS_IGNORE ? a4 : &own; struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
+    MT_NAME(array_begin)(&array, a0, a1, MT_STATUS_IGNORE);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, status);
     mt_stop(&call);
@@ -6919,7 +6919,7 @@ int MT_NAME(MPI_Testsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, a4);
+    MT_NAME(array_begin)(&array, a0, a1, a4);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);
@@ -7672,7 +7672,7 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
         return ((real_fn)call.real)(a0, a1, a2);
     }
     struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, a2);
+    MT_NAME(array_begin)(&array, a0, a1, a2);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, array.statuses);
     mt_stop(&call);
@@ -7695,7 +7695,7 @@ int MT_NAME(MPI_Waitany)(int a0, MT_Request *a1, int *a2, MT_Status *a3)
         return ((real_fn)call.real)(a0, a1, a2, a3);
     }
     MT_Status own; MT_Status *status = a3 != MT_STATUS_IGNORE ? a3 : &own; struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, MT_STATUS_IGNORE);
+    MT_NAME(array_begin)(&array, a0, a1, MT_STATUS_IGNORE);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, status);
     mt_stop(&call);
@@ -7723,7 +7723,7 @@ int MT_NAME(MPI_Waitsome)(int a0, MT_Request *a1, int *a2, int *a3, MT_Status *a
         return ((real_fn)call.real)(a0, a1, a2, a3, a4);
     }
     struct mt_array array;
-    MT_NAME(array_begin)(&array, &call, a0, a1, a4);
+    MT_NAME(array_begin)(&array, a0, a1, a4);
     mt_go_array(&call, &array);
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, array.statuses);
     mt_stop(&call);

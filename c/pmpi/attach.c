@@ -68,6 +68,7 @@ struct mt_found {
     bool nowhere; /* no object has an MPI library's functions */
     uint32_t family;
     char version[sizeof(mt_process.mpi_version)];
+    char text[8192]; /* the library's: MPI_MAX_LIBRARY_VERSION_STRING of MPICH */
     struct mt_openmpi_handles openmpi;
 };
 
@@ -86,15 +87,19 @@ static void *mt_found_symbol(const struct mt_found *f, const char *name)
 }
 
 /* Both tables of real functions. The reference that RTLD_NOLOAD takes keeps a
- * dlopened MPI mapped: our tables point into it. */
+ * dlopened MPI mapped, in whichever scope it is: our tables point into it. */
 static void mt_find_functions(struct mt_found *f)
 {
-    if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
+    void *init = dlsym(RTLD_NEXT, "PMPI_Init");
+    Dl_info object;
+    if (init == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
         f->nowhere = path == NULL;
         f->library =
             path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    } else if (dladdr(init, &object) != 0 && object.dli_fname != NULL) {
+        dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     }
     for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
         char name[64] = "P";
@@ -115,7 +120,7 @@ static void mt_find_functions(struct mt_found *f)
  * before MPI_Init (MPI 4.1, 9.1.1). */
 static uint32_t mt_find_family(struct mt_found *f)
 {
-    char text[8192] = "";
+    char *text = f->text;
     int length = 0;
     int (*version)(char *, int *) =
         (int (*)(char *, int *))f->pmpi[MPITRACE_CALL_Get_library_version];
@@ -129,7 +134,7 @@ static uint32_t mt_find_family(struct mt_found *f)
         return MPITRACE_MPI_FAMILY_UNKNOWN;
     }
     version(text, &length);
-    text[sizeof(text) - 1] = '\0';
+    text[sizeof(f->text) - 1] = '\0';
     size_t line = strcspn(text, "\n");
     snprintf(f->version, sizeof(f->version), "%.*s", (int)line, text);
     if (strncmp(text, "Open MPI", 8) == 0 &&

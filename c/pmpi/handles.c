@@ -283,30 +283,46 @@ static void *mt_map(size_t bytes)
     return p != MAP_FAILED ? p : NULL;
 }
 
-/* The thread's scratch memory grows on demand and stays: after the first large
- * call no more memory is taken. */
-static void *mt_scratch(size_t bytes)
+/* A call takes the thread's scratch memory, or makes some, and leaves it to the next
+ * one: so a call made inside a callback, or by another user-level thread, has its own.
+ * What a call had that was jumped out of is lost; of a thread that has lost much none is
+ * kept. */
+static void *mt_scratch_take(size_t bytes, size_t *bytes_p)
 {
     struct mt_tls *tls = &mt_tls;
-    if (mt_unlikely(tls->scratch_bytes < bytes)) {
-        size_t size = (bytes + 65535) & ~(size_t)65535;
-        void *p = mt_map(size);
-        if (p == NULL) {
-            return NULL;
+    void *p = tls->scratch;
+    size_t size = tls->scratch_bytes;
+    tls->scratch = NULL;
+    if (mt_unlikely(p == NULL || size < bytes)) {
+        if (p != NULL) {
+            munmap(p, size);
         }
-        if (tls->scratch != NULL) {
-            munmap(tls->scratch, tls->scratch_bytes);
-        }
-        tls->scratch = p;
-        tls->scratch_bytes = size;
+        size = (bytes + 65535) & ~(size_t)65535;
+        p = mt_map(size);
     }
-    return tls->scratch;
+    if (p != NULL) {
+        tls->scratch_out += size;
+        *bytes_p = size;
+    }
+    return p;
 }
 
-/* A call made inside a callback, or by another user-level thread, must not touch the
- * scratch that a call is using: it gets memory of its own. */
-void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
-                          int n, const MT_Request *requests, MT_Status *given)
+static void mt_scratch_leave(void *p, size_t bytes)
+{
+    enum { LOST_MOST = 4 << 20 };
+    struct mt_tls *tls = &mt_tls;
+    tls->scratch_out -= bytes;
+    if (mt_unlikely(tls->scratch != NULL || tls->ended != 0 ||
+                    tls->scratch_out > LOST_MOST)) {
+        munmap(p, bytes);
+        return;
+    }
+    tls->scratch_bytes = bytes;
+    tls->scratch = p;
+}
+
+void MT_NAME(array_begin)(struct mt_array *array, int n,
+                          const MT_Request *requests, MT_Status *given)
 {
     *array = (struct mt_array){.statuses = given};
     if (n <= 0 || requests == NULL) {
@@ -314,14 +330,7 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
     }
     size_t bytes =
         (size_t)n * (sizeof(struct mt_pending) + sizeof(MT_Status));
-    if (mt_unlikely(call->nested != 0 || mt_tls.scratch_taken != 0)) {
-        array->pending = mt_map(bytes);
-        array->temporary = array->pending != NULL ? bytes : 0;
-    } else {
-        array->pending = mt_scratch(bytes);
-        array->scratch = array->pending != NULL;
-        mt_tls.scratch_taken = array->scratch;
-    }
+    array->pending = mt_scratch_take(bytes, &array->bytes);
     if (array->pending == NULL) {
         mt_kill_switch("no memory for an array of requests");
         return;
@@ -343,9 +352,7 @@ void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
 
 void MT_NAME(array_end)(struct mt_array *array)
 {
-    if (mt_unlikely(array->temporary != 0)) {
-        munmap(array->pending, array->temporary);
-    } else if (array->scratch) {
-        mt_tls.scratch_taken = 0;
+    if (array->bytes != 0) {
+        mt_scratch_leave(array->pending, array->bytes);
     }
 }

@@ -40,8 +40,7 @@ struct mt_array {
     int n;            /* requests noted */
     uint32_t awaited; /* of them, those that have a share of the call's time ... */
     const struct mt_pending *first; /* ... and the first of these */
-    size_t temporary; /* bytes to unmap at the end, 0: the thread's scratch */
-    bool scratch;     /* is taken */
+    size_t bytes; /* of scratch memory; 0: it has none */
 };
 
 /* Publishes a call on an array with what it waits for, if that is one request: of
@@ -56,8 +55,8 @@ int MT_NAME(error_class)(int code);
 
 /* Notes n requests before the MPI library may complete them. Without memory
  * for it none is noted, and the measurement stops. */
-void MT_NAME(array_begin)(struct mt_array *array, const struct mt_call *call,
-                          int n, const MT_Request *requests, MT_Status *given);
+void MT_NAME(array_begin)(struct mt_array *array, int n,
+                          const MT_Request *requests, MT_Status *given);
 void MT_NAME(array_end)(struct mt_array *array);
 
 #endif

@@ -22,6 +22,28 @@
 static char mt_output[1024];
 static unsigned mt_snapshots;
 
+/* Of the files that are written. Not on the stack: a process that ends in a signal
+ * handler may have 8 KiB of it in all. */
+struct mt_names {
+    char path[1200]; /* while it is written */
+    char name[1200];
+    char control[640];
+};
+
+static struct mt_names *mt_names_new(void)
+{
+    void *p = mmap(NULL, sizeof(struct mt_names), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+static void mt_names_free(struct mt_names *n)
+{
+    if (n != NULL) {
+        munmap(n, sizeof(*n));
+    }
+}
+
 /* ---- who is last ---- */
 
 struct mt_control {
@@ -201,15 +223,15 @@ const char *mt_nodefile_directory(void)
     return mkdir(mt_output, 0777) == 0 || errno == EEXIST ? mt_output : NULL;
 }
 
-static int mt_nodefile_create(char *path, size_t size)
+static int mt_nodefile_create(struct mt_names *names)
 {
     struct timespec t;
-    if (mt_nodefile_directory() == NULL) {
+    if (names == NULL || mt_nodefile_directory() == NULL) {
         return -1;
     }
-    snprintf(path, size, "%s/.%s.%u.part", mt_output, mt_process.header->node,
-             mt_process.pid);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+    snprintf(names->path, sizeof(names->path), "%s/.%s.%u.part", mt_output,
+             mt_process.header->node, mt_process.pid);
+    int fd = open(names->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                   0666);
     if (fd < 0) {
         return -1;
@@ -228,7 +250,7 @@ static int mt_nodefile_create(char *path, size_t size)
     snprintf(f.writer, sizeof(f.writer), "libmpishim %s", MPITRACE_VERSION);
     if (!mt_write_all(fd, &f, sizeof(f))) {
         close(fd);
-        unlink(path);
+        unlink(names->path);
         return -1;
     }
     return fd;
@@ -253,20 +275,19 @@ static bool mt_nodefile_claim(const char *path, const char *name)
 }
 
 /* Gives the finished file its name: NODE.K.mtn with the first free K. */
-static bool mt_nodefile_name(const char *path, const char *kind)
+static bool mt_nodefile_name(struct mt_names *names, const char *kind)
 {
-    char name[1200];
     bool named = false;
     for (unsigned k = 0; k < 10000 && !named; k++) {
-        snprintf(name, sizeof(name), "%s/%s%s.%u.mtn", mt_output, kind,
-                 mt_process.header->node, k);
-        named = mt_nodefile_claim(path, name);
+        snprintf(names->name, sizeof(names->name), "%s/%s%s.%u.mtn", mt_output,
+                 kind, mt_process.header->node, k);
+        named = mt_nodefile_claim(names->path, names->name);
         if (!named && errno != EEXIST) {
             break;
         }
     }
     int error = errno;
-    unlink(path);
+    unlink(names->path);
     errno = error;
     return named;
 }
@@ -354,14 +375,19 @@ static bool mt_each_segment(int directory,
 static bool mt_remove_one(int fd, int directory, const char *name)
 {
     struct statx st;
-    struct mt_seg_header h;
     int in = mt_segment_reopen(directory, name, &st);
     (void)fd;
     if (in < 0) {
         return false;
     }
-    bool finished =
-        pread(in, &h, sizeof(h), 0) == sizeof(h) && mt_finished(&h);
+    struct mt_seg_header *h = mmap(NULL, sizeof(*h), PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool finished = h != MAP_FAILED &&
+                    pread(in, h, sizeof(*h), 0) == sizeof(*h) &&
+                    mt_finished(h);
+    if (h != MAP_FAILED) {
+        munmap(h, sizeof(*h));
+    }
     close(in);
     return finished && unlinkat(directory, name, 0) == 0;
 }
@@ -384,49 +410,53 @@ static void mt_nodefile_failed(const char *where)
 
 static void mt_nodefile_all(const char *job_directory)
 {
-    char path[1200], control[640];
+    struct mt_names *names = mt_names_new();
     int directory = open(job_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = directory >= 0 ? mt_nodefile_create(path, sizeof(path)) : -1;
+    int fd = directory >= 0 ? mt_nodefile_create(names) : -1;
     if (fd < 0) {
         mt_nodefile_failed(job_directory);
         if (directory >= 0) {
             close(directory);
         }
+        mt_names_free(names);
         return;
     }
     bool done = mt_each_segment(directory, mt_nodefile_append, fd);
     done = close(fd) == 0 && done;
-    if (!done || !mt_nodefile_name(path, "")) {
+    if (!done || !mt_nodefile_name(names, "")) {
         mt_nodefile_failed(job_directory);
-        unlink(path);
+        unlink(names->path);
     } else {
         if (strcmp(mt_process.knobs.keep_segments, "1") != 0 &&
             mt_each_segment(directory, mt_remove_one, -1)) {
-            snprintf(control, sizeof(control), "%s/control", job_directory);
-            unlink(control);
+            snprintf(names->control, sizeof(names->control), "%s/control",
+                     job_directory);
+            unlink(names->control);
             rmdir(job_directory);
         }
         mt_nodefile_tell();
     }
     close(directory);
+    mt_names_free(names);
 }
 
 /* Only this process: its segment is private, or a snapshot was asked for. */
 static bool mt_nodefile_self(const char *kind)
 {
-    char path[1200];
-    int fd = mt_nodefile_create(path, sizeof(path));
-    if (fd < 0) {
-        return false;
-    }
-    bool done = mt_record_write(fd, (const uint8_t *)mt_process.header,
+    struct mt_names *names = mt_names_new();
+    int fd = mt_nodefile_create(names);
+    bool done = fd >= 0 &&
+                mt_record_write(fd, (const uint8_t *)mt_process.header,
                                 mt_process.header->file_bytes);
-    done = close(fd) == 0 && done;
-    if (!done) {
-        unlink(path);
-        return false;
+    if (fd >= 0) {
+        done = close(fd) == 0 && done;
+        if (!done) {
+            unlink(names->path);
+        }
     }
-    return mt_nodefile_name(path, kind);
+    done = done && mt_nodefile_name(names, kind);
+    mt_names_free(names);
+    return done;
 }
 
 void mt_nodefile_snapshot(void)

@@ -301,21 +301,31 @@ void mt_segment_pair(void)
     __atomic_store_n(&h->clock_sequence, even + 2, __ATOMIC_RELEASE);
 }
 
-/* VmHWM of /proc/self/status. */
+/* VmHWM of /proc/self/status, in parts: a process that ends in a signal handler may
+ * have 8 KiB of stack in all. */
 void mt_segment_memory(void)
 {
-    char text[4096];
+    static const char key[] = "VmHWM:";
+    size_t matched = 0;
+    uint64_t kib = 0;
+    char part[256];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    ssize_t n = fd >= 0 ? read(fd, part, sizeof(part)) : -1;
+    for (; n > 0; n = read(fd, part, sizeof(part))) {
+        for (ssize_t i = 0; i < n; i++) {
+            char c = part[i];
+            if (matched < sizeof(key) - 1) {
+                matched = c == key[matched] ? matched + 1 : c == key[0];
+            } else if (c >= '0' && c <= '9') {
+                kib = 10 * kib + (uint64_t)(c - '0');
+            } else if (kib > 0) {
+                mt_process.header->memory_high_kib = kib;
+                close(fd);
+                return;
+            }
+        }
+    }
     if (fd >= 0) {
         close(fd);
-    }
-    if (n <= 0) {
-        return;
-    }
-    text[n] = '\0';
-    const char *line = strstr(text, "VmHWM:");
-    if (line != NULL) {
-        mt_process.header->memory_high_kib = strtoull(line + 6, NULL, 10);
     }
 }

@@ -222,7 +222,6 @@ static void mt_shard_return(void *arg)
         munmap(mt_tls.scratch, mt_tls.scratch_bytes);
         mt_tls.scratch = NULL;
         mt_tls.scratch_bytes = 0;
-        mt_tls.scratch_taken = 0;
     }
     if (shard->shared == 0) {
         __atomic_store_n(&shard->held, 0, __ATOMIC_RELEASE);

@@ -100,7 +100,6 @@ MT_COLD enum mt_verdict mt_enter_slow(struct mt_call *call, uintptr_t address,
     call->restore = nested ? guard : 0;
     tls->guard = nested ? guard : frame;
     if ((gate & MT_GATE_PAUSED) != 0) {
-        call->nested = nested; /* the outer call's scratch memory is its own */
         return MT_WATCH;
     }
     return mt_enter_counted(call, address, frame, guard, nested);

@@ -243,7 +243,7 @@ func borrowing(text string) string {
 }
 
 func arrayIn(statuses string) string {
-	return "struct mt_array array;\n    MT_NAME(array_begin)(&array, &call, {nrequests}, {requests}, " + statuses + ");"
+	return "struct mt_array array;\n    MT_NAME(array_begin)(&array, {nrequests}, {requests}, " + statuses + ");"
 }
 
 // abiType is the type of an argument in c/abi/: handles by name, all other
