@@ -88,6 +88,7 @@ type segmentSpot struct {
 	process   Process
 	world     string
 	rank      int32
+	initTicks uint64 // of the copies of a process one number, unless it has changed its program (exec)
 	lastTicks uint64
 	writtenNS uint64 // when its node file was, 0 of a segment file
 	path      string
@@ -239,7 +240,7 @@ func (w *walker) addRecord(path string, f io.ReaderAt, writtenNS uint64, spot re
 }
 
 func (w *walker) add(h *RawHeader, writtenNS uint64, path string, record recordSpot) {
-	w.spots = append(w.spots, segmentSpot{h.Process(), h.WorldID(), h.WorldRank, h.LastTicks, writtenNS, path, record})
+	w.spots = append(w.spots, segmentSpot{h.Process(), h.WorldID(), h.WorldRank, h.InitEnterTicks, h.LastTicks, writtenNS, path, record})
 }
 
 // byProcess puts the copies of one process side by side, the best first.
@@ -333,7 +334,12 @@ func (w *walker) groups() [][]segmentSpot {
 		for j < len(w.spots) && w.spots[j].process == w.spots[i].process {
 			j++
 		}
-		groups = append(groups, w.spots[i:j])
+		copies := w.spots[i:j]
+		groups = append(groups, copies)
+		if slices.ContainsFunc(copies, func(c segmentSpot) bool { return c.initTicks != copies[0].initTicks }) {
+			w.problem(fmt.Errorf("process %d of node %s called MPI before and after it ran another program (exec): what it did last is reported",
+				copies[0].process.PID, copies[0].process.Node))
+		}
 		i = j
 	}
 	slices.SortStableFunc(groups, func(a, b []segmentSpot) int {

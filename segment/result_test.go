@@ -1,6 +1,7 @@
 package segment_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,28 @@ func TestTwoCopies(t *testing.T) {
 	write("c.0.mtn", 300, 7)
 	if got := kept(); got != 7 {
 		t.Errorf("of equal ones copy %d was kept, want 7, written last", got)
+	}
+}
+
+// TestExec: of a process that MPI was initialised in before and after exec the last
+// program is read, and it is said that there was another one.
+func TestExec(t *testing.T) {
+	dir := t.TempDir()
+	for i, ticks := range []uint64{100, 300} {
+		w := job().Segment(0)
+		w.Header.InitEnterTicks, w.Header.LastTicks = ticks, ticks+50
+		path := filepath.Join(dir, fmt.Sprintf("a.%d.mtn", i))
+		err := segment.WriteNodeFile(path, "node000", "j", "t", []segment.Record{{Kind: segment.RecordSegment, Data: mustParse(t, w.Bytes()).Compact()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := segment.ReadResult(dir)
+	if err != nil || len(r.Segments) != 1 || r.Segments[0].Header.InitEnterTicks != 300 {
+		t.Fatalf("%v, %v", r, err)
+	}
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "exec") {
+		t.Errorf("problems %q", r.Problems)
 	}
 }
 

@@ -155,9 +155,10 @@ func Foreign(h *RawHeader) bool {
 }
 
 // AliveByName tells whether the process that a segment is named after,
-// PID-START.seg, exists now: for segments whose header cannot be read.
+// PID-START.seg or PID-START.N.seg, exists now: for segments whose header cannot be read.
 func AliveByName(path string) bool {
 	pid, started, ok := strings.Cut(strings.TrimSuffix(filepath.Base(path), FileSuffix), "-")
+	started, _, _ = strings.Cut(started, ".") // what follows tells images of the process apart
 	id, bad := strconv.ParseUint(pid, 10, 32)
 	if !ok || bad != nil {
 		return false

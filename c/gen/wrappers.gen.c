@@ -5740,7 +5740,9 @@ int MT_NAME(MPI_Session_finalize)(MT_Session *a0)
         return ((real_fn)call.real)(a0);
     }
     if (a0 != NULL) {
+        bool turn = mt_life_turn();
         MT_NAME(session_end)(*a0);
+        mt_life_turn_ends(turn);
     }
     mt_go(&call);
     int rc = ((real_fn)call.real)(a0);
@@ -5834,8 +5836,10 @@ int MT_NAME(MPI_Session_init)(MT_Info a0, MT_Errhandler a1, MT_Session *a2)
     int rc = ((real_fn)call.real)(a0, a1, a2);
     mt_stop(&call);
     if (rc == MT_SUCCESS) {
+        bool turn = mt_life_turn();
         MT_NAME(session_begin)(*a2);
         mt_life_session_begin(&MT_NAME(family));
+        mt_life_turn_ends(turn);
     }
     mt_leave(&call, rc != MT_SUCCESS);
     return rc;

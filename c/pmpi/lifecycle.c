@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../probe/request.h"
@@ -18,7 +20,8 @@ struct mt_process mt_process = {.world_rank = -1};
 uint32_t mt_cancel_used;
 static const struct mt_family_ops *mt_family;
 static bool mt_forked;
-static int mt_sessions; /* open ones */
+static int mt_sessions; /* open ones; atomic */
+static pid_t mt_turn; /* the thread whose turn it is; atomic, 0: nobody's */
 static bool mt_world_begun; /* MPI_Init has returned */
 
 /* What atexit registers with, without an object that could be unloaded. */
@@ -46,6 +49,7 @@ void mt_kill_switch(const char *why)
 static void mt_life_child(void)
 {
     mt_forked = true;
+    mt_turn = 0;
     __atomic_store_n(&mt_gate, MT_GATE_CLOSED, __ATOMIC_RELEASE);
     mt_attach_retreat();
 }
@@ -138,17 +142,9 @@ static void mt_life_stack_depth(void)
     mt_stack_depth = (uint32_t)n;
 }
 
-bool mt_life_init_enter(void)
+/* What the first of MPI_Init and MPI_Session_init does. */
+static bool mt_life_start(void)
 {
-    if (mt_process.family == MPITRACE_MPI_FAMILY_UNKNOWN) {
-        return false;
-    }
-    if (mt_process.started) { /* again, after one that failed, or inside it? */
-        bool inside = (mt_tls.guard & ~MT_GUARD_MARKS) != 0;
-        return !inside && mt_process.header != NULL && !mt_forked &&
-               !mt_world_begun;
-    }
-    mt_process.started = true;
     mt_process.pid = (uint32_t)getpid();
     mt_knobs_read(&mt_process.knobs);
     mt_process.quiet = strcmp(mt_process.knobs.quiet, "1") == 0;
@@ -174,6 +170,49 @@ bool mt_life_init_enter(void)
     h->own_init_ns = mt_since_ns(begin);
     __atomic_store_n(&mt_gate, 0, __ATOMIC_RELEASE);
     return true;
+}
+
+bool mt_life_turn(void)
+{
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < 10000; i++) {
+        pid_t at = 0;
+        if (__atomic_compare_exchange_n(&mt_turn, &at, self, false,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            return true;
+        }
+        if (at == self) {
+            return false;
+        }
+        nanosleep(&nap, NULL);
+    }
+    return false;
+}
+
+void mt_life_turn_ends(bool turn)
+{
+    if (turn) {
+        __atomic_store_n(&mt_turn, 0, __ATOMIC_RELEASE);
+    }
+}
+
+bool mt_life_init_enter(void)
+{
+    if (mt_process.family == MPITRACE_MPI_FAMILY_UNKNOWN || !mt_life_turn()) {
+        return false;
+    }
+    bool begun = false;
+    if (!mt_process.started) {
+        mt_process.started = true;
+        begun = mt_life_start();
+    } else { /* again, after one that failed, or inside it? */
+        bool inside = (mt_tls.guard & ~MT_GUARD_MARKS) != 0;
+        begun = !inside && mt_process.header != NULL && !mt_forked &&
+                !mt_world_begun;
+    }
+    mt_life_turn_ends(true);
+    return begun;
 }
 
 static void mt_life_running(const struct mt_family_ops *ops)
@@ -225,11 +264,11 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
 void mt_life_session_begin(const struct mt_family_ops *ops)
 {
     struct mt_seg_header *h = mt_process.header;
-    mt_sessions++;
+    bool first = __atomic_fetch_add(&mt_sessions, 1, __ATOMIC_RELAXED) == 0;
     /* a session's thread level is its own, MPI_Query_thread does not tell it */
     mt_request_threads = 1;
     mt_act_several();
-    if (h == NULL || mt_forked || h->init_exit_ticks != 0) {
+    if (h == NULL || mt_forked || !first || h->init_exit_ticks != 0) {
         return;
     }
     h->init_exit_ticks = mt_clock_now();
@@ -242,8 +281,8 @@ void mt_life_session_begin(const struct mt_family_ops *ops)
 void mt_life_session_end(void)
 {
     struct mt_seg_header *h = mt_process.header;
-    mt_sessions--;
-    if (h == NULL || mt_forked || mt_sessions > 0 ||
+    int open = __atomic_sub_fetch(&mt_sessions, 1, __ATOMIC_RELAXED);
+    if (h == NULL || mt_forked || open > 0 ||
         (h->flags & MPITRACE_HEADER_FLAG_SESSIONS) == 0) {
         return;
     }

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static uint64_t mt_private_total;
 static uint64_t mt_inode;
 static char mt_job_path[512];
 static char mt_file_path[640];
+static char mt_before_path[640]; /* of an earlier image of this process, or empty */
 
 void mt_segment_path(const char **directory_p, const char **file_p)
 {
@@ -89,6 +91,53 @@ static uint64_t mt_room(const char *path, uint64_t wanted)
     return room < wanted ? room & ~UINT64_C(4095) : wanted;
 }
 
+/* Opens a file of the name that this process has; after exec an earlier image has it,
+ * as a process in another PID namespace may: then with a number behind it. */
+static int mt_segment_create(void)
+{
+    enum { IMAGES = 1000 };
+    int n = snprintf(mt_file_path, sizeof(mt_file_path), "%s/%u-%llu",
+                     mt_job_path, mt_process.pid,
+                     (unsigned long long)mt_process_start());
+    char *end = mt_file_path + n;
+    size_t room = sizeof(mt_file_path) - (size_t)n;
+    int fd = -1;
+    mt_before_path[0] = '\0';
+    for (unsigned k = 0; k < IMAGES; k++) {
+        snprintf(end, room, k == 0 ? ".seg" : ".%u.seg", k);
+        fd = open(mt_file_path,
+                  O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EEXIST) {
+            break;
+        }
+        memcpy(mt_before_path, mt_file_path, sizeof(mt_before_path));
+    }
+    return fd;
+}
+
+bool mt_segment_succeeds(void)
+{
+    struct mt_seg_header *h = mt_process.header;
+    uint64_t space = 0;
+    uint32_t state = MPITRACE_STATE_EXITED;
+    if (mt_before_path[0] == '\0') {
+        return false;
+    }
+    int fd = open(mt_before_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool read =
+        pread(fd, &space, sizeof(space),
+              offsetof(struct mt_seg_header, pid_namespace)) == sizeof(space) &&
+        pread(fd, &state, sizeof(state),
+              offsetof(struct mt_seg_header, state)) == sizeof(state);
+    close(fd);
+    return read && space == h->pid_namespace &&
+           state != MPITRACE_STATE_EXITED &&
+           state != MPITRACE_STATE_EXITED_EARLY;
+}
+
 /* Tries one base directory; returns the mapping or NULL. */
 static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
 {
@@ -103,10 +152,7 @@ static void *mt_segment_try(const char *base, const char *job, uint64_t bytes)
     if (!mt_directory_make(mt_job_path)) {
         return NULL;
     }
-    snprintf(mt_file_path, sizeof(mt_file_path), "%s/%u-%llu.seg", mt_job_path,
-             mt_process.pid, (unsigned long long)mt_process_start());
-    int fd = open(mt_file_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                  0600);
+    int fd = mt_segment_create();
     if (fd < 0) {
         return NULL;
     }

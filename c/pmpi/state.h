@@ -145,6 +145,8 @@ struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
                                           uint32_t capacity, void **rows_p);
 uint64_t mt_segment_left(void); /* bytes until it may grow no further */
 void mt_segment_path(const char **directory_p, const char **file_p);
+/* Whether the process had a segment before exec, with which nobody has left. */
+bool mt_segment_succeeds(void);
 void *mt_private_bytes(size_t bytes);
 uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */
 

@@ -229,10 +229,10 @@ var bodies = map[string]body{
 	"abort": {begin: "mt_life_abort({errorcode});", publish: "mt_go_peer(&call, MT_U64({comm}), -1, -1);"},
 	"session_init": {
 		begin:    "mt_life_init_enter();",
-		registry: "MT_NAME(session_begin)(*{session_p});\n        mt_life_session_begin(&MT_NAME(family));",
+		registry: "bool turn = mt_life_turn();\n        MT_NAME(session_begin)(*{session_p});\n        mt_life_session_begin(&MT_NAME(family));\n        mt_life_turn_ends(turn);",
 	},
 	"session_finalize": {
-		before:   "if ({session_p} != NULL) {\n        MT_NAME(session_end)(*{session_p});\n    }",
+		before:   "if ({session_p} != NULL) {\n        bool turn = mt_life_turn();\n        MT_NAME(session_end)(*{session_p});\n        mt_life_turn_ends(turn);\n    }",
 		registry: "mt_life_session_end();",
 	},
 }

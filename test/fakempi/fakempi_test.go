@@ -257,6 +257,23 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// TestSessions: threads open the first sessions of a process at the same time. They have
+// one segment, and all of their calls are counted.
+func TestSessions(t *testing.T) {
+	for range 20 {
+		dir := library(t, "MPICH Version: 9.9", "")
+		build(t, "testdata/sessions.c", "-o", filepath.Join(dir, "user"), filepath.Join(dir, "libfake.so"), "-Wl,-rpath,"+dir, "-pthread")
+		sameAsNative(t, dir)
+		counted, _ := result(t, filepath.Join(dir, "result"))
+		if counted["MPI_Session_init"] != 8 || counted["MPI_Send"] != 8 || counted["MPI_Session_finalize"] != 8 {
+			t.Fatalf("calls %v, want 8 of each", counted)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "segments", "*")); len(left) > 0 {
+			t.Fatalf("left behind: %q", left)
+		}
+	}
+}
+
 // TestStderrGone: nobody reads stderr any more when the shim names its result;
 // the SIGPIPE of that must not become the program's end.
 func TestStderrGone(t *testing.T) {

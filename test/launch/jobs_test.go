@@ -154,6 +154,30 @@ func TestSingletons(t *testing.T) {
 	}
 }
 
+// TestExec: a process that runs its program again in its place has a segment of each,
+// and leaves nothing behind.
+func TestExec(t *testing.T) {
+	for _, m := range mpis {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			out, segments := filepath.Join(dir, "out"), filepath.Join(dir, "segments")
+			env := append(environment(), "LD_PRELOAD="+shim, "MPITRACE_OUTPUT="+out, "MPITRACE_SEGMENT_DIR="+segments)
+			wantLine(t, run(t, dir, env, m.program(t), "exec"), "result in")
+			files, _ := filepath.Glob(filepath.Join(out, "*.mtn"))
+			if len(files) != 1 {
+				t.Fatalf("node files %q, want one", files)
+			}
+			_, records, err := segment.ReadNodeFile(files[0])
+			if err != nil || len(records) != 2 {
+				t.Errorf("%d segments, %v, want that of each program", len(records), err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(segments, "*")); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+		})
+	}
+}
+
 // TestNoLeak: neither the launcher nor its daemons on this node have the
 // preload in their environment.
 func TestNoLeak(t *testing.T) {

@@ -145,5 +145,9 @@ func languageRows() []row {
 			name: "dlsym_default", what: "MPI loaded by `dlopen`, found by `dlsym(RTLD_DEFAULT)`",
 			program: "dlsym.c", args: []string{"global", "@mpi"}, flags: []string{"-Wl,--as-needed"}, ranks: 2, want: []expectation{global},
 		},
+		{
+			name: "dlsym_closed", what: "... and closed again",
+			program: "dlsym.c", args: []string{"closed", "@mpi"}, flags: []string{"-Wl,--as-needed"}, ranks: 2, want: []expectation{global},
+		},
 	}
 }

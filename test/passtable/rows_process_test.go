@@ -53,10 +53,13 @@ func threadsSeen(want int) func(*harness, *report) []string {
 }
 
 func processRows() []row {
-	abort := deathRow("abort", "MPI_Abort by one rank", "abort")
-	abort.want = []expectation{dying(), dying()}
-	abort.want[1].calls["Abort"] = 1
-	abort.check = aborted
+	aborts := func(name, what string) row {
+		r := deathRow(name, what, name)
+		r.want = []expectation{dying(), dying()}
+		r.want[1].calls["Abort"] = 1
+		r.check = aborted
+		return r
+	}
 	stuck := deathRow("stuck", "SIGKILL of one rank while the other waits for it: the report says in what", "stuck")
 	stuck.want = []expectation{dying(), dying()}
 	stuck.want[0].calls["Recv"] = 1
@@ -96,8 +99,10 @@ func processRows() []row {
 		forkRow("fork_exec", "fork; the child runs another program", "exec"),
 		forkRow("system", "`system()`", "system"),
 		forkRow("popen", "`popen()`", "popen"),
-		abort,
+		aborts("abort", "MPI_Abort by one rank"),
+		aborts("handler_abort", "... in a signal handler on a stack of 16 KiB"),
 		deathRow("exit", "`exit(0)` without MPI_Finalize", "exit"),
+		deathRow("handler", "... in a signal handler on a stack of 8 KiB", "handler"),
 		deathRow("_exit", "`_exit(3)`", "_exit"),
 		deathRow("sigterm", "SIGTERM of one rank", "term"),
 		deathRow("sigkill", "SIGKILL of one rank", "kill"),

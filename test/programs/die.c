@@ -3,23 +3,56 @@
  * "_exit" end both ranks, with 0 and 3; "replace" calls Finalize and runs
  * another program in place of this one. "abort" (MPI_Abort), "term", "kill" and
  * "segv" end rank 1 when rank 0 has returned from its last call and sleeps;
- * with "stuck" rank 1 is killed while rank 0 waits for it in MPI_Recv.
+ * with "stuck" rank 1 is killed while rank 0 waits for it in MPI_Recv. "handler"
+ * ends both ranks and "handler_abort" rank 1 as "exit" and "abort" do, in a signal
+ * handler on a stack of 8 or 16 KiB.
  *
  * Each rank: Init, Comm_rank, 5 Sendrecv of 8 bytes, Barrier. Then rank 0 of
- * "stuck" enters Recv, rank 1 of "abort" calls Abort; both of "replace"
- * Finalize.
+ * "stuck" enters Recv, rank 1 of "abort" and "handler_abort" calls Abort; both of
+ * "replace" Finalize.
  */
 #include <mpi.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "program.h"
 
 static int *volatile nowhere; /* null */
+
+static void handler_exit(int signal)
+{
+    (void)signal;
+    exit(0);
+}
+
+static void handler_abort(int signal)
+{
+    (void)signal;
+    MPI_Abort(MPI_COMM_WORLD, 7);
+}
+
+/* Below it is memory that nobody may touch. */
+static void handle(void (*handler)(int), size_t bytes)
+{
+    char *memory = mmap(NULL, 65536 + bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t small = {.ss_sp = memory + 65536, .ss_size = bytes};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+
+    mprotect(small.ss_sp, bytes, PROT_READ | PROT_WRITE);
+    sigaltstack(&small, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    raise(SIGUSR1);
+}
 
 static void end(const char *how)
 {
     if (strcmp(how, "exit") == 0)
         exit(0);
+    if (strcmp(how, "handler") == 0)
+        handle(handler_exit, 8192);
+    if (strcmp(how, "handler_abort") == 0)
+        handle(handler_abort, 16384);
     if (strcmp(how, "_exit") == 0)
         _exit(3);
     if (strcmp(how, "replace") == 0) {
@@ -38,7 +71,7 @@ static void end(const char *how)
 static int of_both(const char *how)
 {
     return strcmp(how, "exit") == 0 || strcmp(how, "_exit") == 0 ||
-           strcmp(how, "replace") == 0;
+           strcmp(how, "handler") == 0 || strcmp(how, "replace") == 0;
 }
 
 int main(int argc, char **argv)

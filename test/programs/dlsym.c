@@ -3,7 +3,8 @@
  * dlsym(handle, ...), which goes round any preloaded library: nothing can be
  * counted, and the shim has to say so. With "global" the library is loaded
  * RTLD_GLOBAL and the functions are fetched by dlsym(RTLD_DEFAULT, ...), which
- * a preloaded library does answer.
+ * a preloaded library does answer. "closed" is the same, and closes the library once
+ * a function was called: it stays, for the program has its functions.
  *
  * Each rank: Init, Comm_rank, 5 Barrier, Finalize. The second argument is the
  * library; MPI_COMM_WORLD comes from the mpi.h of the compiler.
@@ -37,6 +38,11 @@ int main(int argc, char **argv)
     MPI_Comm world = MPI_COMM_WORLD;
 #endif
 
+    if (strcmp(argv[1], "closed") == 0) {
+        int flag = -1;
+        ((int (*)(int *))dlsym(from, "MPI_Initialized"))(&flag);
+        say("initialized %d, closed %d", flag, dlclose(library));
+    }
     init(NULL, NULL);
     comm_rank(world, &rank);
     for (int k = 0; k < 5; k++)

@@ -11,7 +11,8 @@
  *   hang       RANK stays away, rank 0 makes FILE, the others wait in a barrier
  *   snapshot   MPI_Pcontrol(2), MPI_Finalize, status 0
  *   parent     prints whether the parent process has our preload
- *   spawn      starts two more of this program ("ok") and finalizes */
+ *   spawn      starts two more of this program ("ok") and finalizes
+ *   exec       MPI_Finalize, then runs this program again ("ok") in its place */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
         MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0,
                        MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
         MPI_Comm_disconnect(&children);
-    } else if (strcmp(how, "ok") != 0) {
+    } else if (strcmp(how, "ok") != 0 && strcmp(how, "exec") != 0) {
         if (rank == victim) {
             die(how);
         }
@@ -140,5 +141,8 @@ int main(int argc, char **argv)
         }
     }
     MPI_Finalize();
+    if (strcmp(how, "exec") == 0) {
+        execl(argv[0], argv[0], "ok", (char *)NULL);
+    }
     return status;
 }
