@@ -41,7 +41,8 @@ struct mt_act {
     MT_Request never;     /* a receive on world that nothing matches */
     uint32_t never_taken; /* a thread is testing it */
     uint32_t lock;
-    uint32_t ended;         /* requests, by MPI_Wait and the like; atomic, may wrap */
+    uint32_t ended; /* requests, by MPI_Wait and the like; atomic, may wrap, and what
+                     * two threads do at once may count once */
     uint32_t unpacked_late; /* receives that were freed and are to be unpacked */
     struct mt_act_rules rules; /* count 0: all messages travel alike */
     uint8_t *nodes; /* enum mt_act_where of each process; NULL: not known */

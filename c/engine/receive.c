@@ -35,7 +35,8 @@ void mt_request_begin(struct mt_engine_context *context,
 }
 
 /* Which step of the program it is in, for choice.h: another one when a request that
- * the program was given has ended, or it has turned from receiving to sending or back. */
+ * the program was given has ended, or between its sends it has received, between its
+ * receives messages have left. */
 static uint32_t mt_request_step(const struct mt_engine *engine,
                                 enum mt_engine_tried what)
 {

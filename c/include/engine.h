@@ -57,7 +57,8 @@ struct mt_buffer {
                     * alike. 0: the memory is a copy, not the program's */
     /* NULL: as all others. Stay until the engine is closed. */
     const struct mt_engine_terms *terms;
-    bool blocks; /* the caller does nothing else until it is done */
+    bool blocks; /* the caller does nothing else until it is done; not of matched
+                  * receives, of which nobody asks */
 };
 
 /* ---- the engine ---- */

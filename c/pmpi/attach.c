@@ -86,20 +86,27 @@ static void *mt_found_symbol(const struct mt_found *f, const char *name)
     return p == NULL && f->library != NULL ? dlsym(f->library, name) : p;
 }
 
-/* Both tables of real functions. The reference that RTLD_NOLOAD takes keeps a
- * dlopened MPI mapped, in whichever scope it is: our tables point into it. */
+/* A reference that keeps the object of a function mapped, which may have come with
+ * dlopen: our tables point into it. *last_p: the object that has one. */
+static void mt_find_pin(void *function, const char **last_p)
+{
+    const char *path = function != NULL ? mt_module_path((uintptr_t)function) : "";
+    if (path[0] != '\0' && path != *last_p) {
+        dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+        *last_p = path;
+    }
+}
+
+/* Both tables of real functions. */
 static void mt_find_functions(struct mt_found *f)
 {
-    void *init = dlsym(RTLD_NEXT, "PMPI_Init");
-    Dl_info object;
-    if (init == NULL) {
+    const char *pinned = NULL;
+    if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
         f->nowhere = path == NULL;
         f->library =
             path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    } else if (dladdr(init, &object) != 0 && object.dli_fname != NULL) {
-        dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     }
     for (uint32_t id = 1; id < MPITRACE_CALL_LIMIT; id++) {
         char name[64] = "P";
@@ -112,6 +119,8 @@ static void mt_find_functions(struct mt_found *f)
         if (f->pmpi[id] == NULL) {
             f->pmpi[id] = f->mpi[id];
         }
+        mt_find_pin(f->pmpi[id], &pinned);
+        mt_find_pin(f->mpi[id], &pinned);
         f->chained |= mt_attach_is_chained(f->mpi[id], f->pmpi[id], name);
     }
 }

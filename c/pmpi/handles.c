@@ -285,8 +285,10 @@ static void *mt_map(size_t bytes)
 
 /* A call takes the thread's scratch memory, or makes some, and leaves it to the next
  * one: so a call made inside a callback, or by another user-level thread, has its own.
- * What a call had that was jumped out of is lost; of a thread that has lost much none is
- * kept. */
+ * What a call had that was jumped out of is lost; a thread that has lost much takes no
+ * more than it needs, and keeps none. */
+enum { LOST_MOST = 4 << 20 };
+
 static void *mt_scratch_take(size_t bytes, size_t *bytes_p)
 {
     struct mt_tls *tls = &mt_tls;
@@ -297,11 +299,12 @@ static void *mt_scratch_take(size_t bytes, size_t *bytes_p)
         if (p != NULL) {
             munmap(p, size);
         }
-        size = (bytes + 65535) & ~(size_t)65535;
+        size_t step = tls->scratch_out > LOST_MOST ? 4096 : 65536;
+        size = (bytes + step - 1) & ~(step - 1);
         p = mt_map(size);
     }
     if (p != NULL) {
-        tls->scratch_out += size;
+        tls->scratch_out += (int64_t)size;
         *bytes_p = size;
     }
     return p;
@@ -309,9 +312,8 @@ static void *mt_scratch_take(size_t bytes, size_t *bytes_p)
 
 static void mt_scratch_leave(void *p, size_t bytes)
 {
-    enum { LOST_MOST = 4 << 20 };
     struct mt_tls *tls = &mt_tls;
-    tls->scratch_out -= bytes;
+    tls->scratch_out -= (int64_t)bytes;
     if (mt_unlikely(tls->scratch != NULL || tls->ended != 0 ||
                     tls->scratch_out > LOST_MOST)) {
         munmap(p, bytes);

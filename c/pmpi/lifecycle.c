@@ -20,7 +20,7 @@ struct mt_process mt_process = {.world_rank = -1};
 uint32_t mt_cancel_used;
 static const struct mt_family_ops *mt_family;
 static bool mt_forked;
-static int mt_sessions; /* open ones; atomic */
+static int mt_sessions; /* open ones */
 static pid_t mt_turn; /* the thread whose turn it is; atomic, 0: nobody's */
 static bool mt_world_begun; /* MPI_Init has returned */
 
@@ -174,20 +174,24 @@ static bool mt_life_start(void)
 
 bool mt_life_turn(void)
 {
-    pid_t self = (pid_t)syscall(SYS_gettid);
+    pid_t self = (pid_t)syscall(SYS_gettid), before = 0, at = 0;
     const struct timespec nap = {.tv_nsec = 1000000};
-    for (unsigned i = 0; i < 10000; i++) {
-        pid_t at = 0;
-        if (__atomic_compare_exchange_n(&mt_turn, &at, self, false,
+    time_t until = 0;
+    while (!__atomic_compare_exchange_n(&mt_turn, &at, self, false,
                                         __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            return true;
-        }
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
         if (at == self) {
             return false;
         }
-        nanosleep(&nap, NULL);
+        until = at != before ? now.tv_sec + 10 : until;
+        before = at;
+        if (now.tv_sec < until) {
+            nanosleep(&nap, NULL);
+            at = 0; /* else it is taken from that one */
+        }
     }
-    return false;
+    return true;
 }
 
 void mt_life_turn_ends(bool turn)
@@ -249,6 +253,7 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
             h->init_exit_ticks = begin;
             mt_life_phase_starts(begin);
         }
+        bool turn = mt_life_turn();
         h->flags &= ~(uint32_t)MPITRACE_HEADER_FLAG_SESSIONS;
         h->finalize_enter_ticks = 0; /* that of a session */
         ops->world_begin();
@@ -256,6 +261,7 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
             h->flags |= MPITRACE_HEADER_FLAG_SPAWNED;
         }
         mt_life_running(ops);
+        mt_life_turn_ends(turn);
         mt_act_begin(ops->is_spawned());
     }
     h->own_init_ns += mt_since_ns(begin);
@@ -264,11 +270,11 @@ void mt_life_init_exit(const struct mt_family_ops *ops, bool failed)
 void mt_life_session_begin(const struct mt_family_ops *ops)
 {
     struct mt_seg_header *h = mt_process.header;
-    bool first = __atomic_fetch_add(&mt_sessions, 1, __ATOMIC_RELAXED) == 0;
+    mt_sessions++;
     /* a session's thread level is its own, MPI_Query_thread does not tell it */
     mt_request_threads = 1;
     mt_act_several();
-    if (h == NULL || mt_forked || !first || h->init_exit_ticks != 0) {
+    if (h == NULL || mt_forked || h->init_exit_ticks != 0) {
         return;
     }
     h->init_exit_ticks = mt_clock_now();
@@ -281,14 +287,14 @@ void mt_life_session_begin(const struct mt_family_ops *ops)
 void mt_life_session_end(void)
 {
     struct mt_seg_header *h = mt_process.header;
-    int open = __atomic_sub_fetch(&mt_sessions, 1, __ATOMIC_RELAXED);
-    if (h == NULL || mt_forked || open > 0 ||
-        (h->flags & MPITRACE_HEADER_FLAG_SESSIONS) == 0) {
-        return;
+    bool turn = mt_life_turn();
+    if (--mt_sessions == 0 && h != NULL && !mt_forked &&
+        (h->flags & MPITRACE_HEADER_FLAG_SESSIONS) != 0) {
+        h->finalize_enter_ticks = mt_clock_now();
+        mt_segment_memory();
+        mt_life_finalize_exit(false);
     }
-    h->finalize_enter_ticks = mt_clock_now();
-    mt_segment_memory();
-    mt_life_finalize_exit(false);
+    mt_life_turn_ends(turn);
 }
 
 void mt_life_finalize_enter(void)

@@ -18,9 +18,9 @@ struct mt_family_ops {
 bool mt_life_init_enter(void);
 /* It has returned; own_ns is added to the cost of our own. */
 void mt_life_init_exit(const struct mt_family_ops *ops, bool failed);
-/* Threads may open and close sessions at the same time: what follows, and the world
- * that the first of them is of, is one thread's at a time. False: it did not become
- * ours within ten seconds, or is ours already, as in a signal handler. */
+/* Threads may open and close sessions, and initialise MPI, at the same time: what is
+ * done then is one thread's at a time. Who has had it for ten seconds loses it: that
+ * thread has ended, or was jumped out of. False: it is ours already. */
 bool mt_life_turn(void);
 void mt_life_turn_ends(bool turn);
 /* A session was opened, or closed: with the last one MPI is finalized. */

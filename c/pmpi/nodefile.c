@@ -98,8 +98,13 @@ void mt_nodefile_attach(void)
         snprintf(mt_output, sizeof(mt_output), "%s/mpitrace-%s", cwd,
                  mt_process.header->job);
     }
-    /* an image that exec has ended does not leave by itself */
-    mt_control_add(1, mt_segment_succeeds(), &now);
+    /* an image that exec has ended does not leave by itself, nor is its trace that of
+     * the process any more */
+    bool succeeds = mt_segment_succeeds();
+    if (succeeds) {
+        mt_trace_forget();
+    }
+    mt_control_add(1, succeeds, &now);
 }
 
 /* ---- one record ---- */
@@ -293,22 +298,14 @@ static bool mt_nodefile_name(struct mt_names *names, const char *kind)
     return named;
 }
 
-/* A segment that nobody writes any more: its process has left, is dead, or is this one
- * before exec. A live one, between MPI_Init and its end, stays where it is. */
-static bool mt_finished(const struct mt_seg_header *h, const char *name)
+/* A segment that nobody writes any more: its process has left or is dead. A
+ * live one, between MPI_Init and its end, stays where it is. */
+static bool mt_finished(const struct mt_seg_header *h)
 {
-    const struct mt_seg_header *own = mt_process.header;
-    const char *directory, *file;
     bool left = h->state == MPITRACE_STATE_EXITED ||
                 h->state == MPITRACE_STATE_EXITED_EARLY;
-    if (left || h->pid_namespace != own->pid_namespace) {
-        return true;
-    }
-    if (h->pid == own->pid && h->pid_start == own->pid_start) {
-        mt_segment_path(&directory, &file);
-        return strcmp(strrchr(file, '/') + 1, name) != 0;
-    }
-    return mt_start_of(h->pid) != h->pid_start;
+    return left || h->pid_namespace != mt_process.header->pid_namespace ||
+           mt_start_of(h->pid) != h->pid_start;
 }
 
 /* Opens a segment of ours by name; -1 with errno. */
@@ -342,7 +339,7 @@ static bool mt_nodefile_append(int fd, int directory, const char *name)
     if (copy != MAP_FAILED) {
         ssize_t n = pread(in, copy, size, 0);
         done = n >= (ssize_t)sizeof(struct mt_seg_header) &&
-               (!mt_finished((const void *)copy, name) ||
+               (!mt_finished((const void *)copy) ||
                 mt_record_write(fd, copy, (size_t)n));
         munmap(copy, size);
     }
@@ -393,7 +390,7 @@ static bool mt_remove_one(int fd, int directory, const char *name)
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool finished = h != MAP_FAILED &&
                     pread(in, h, sizeof(*h), 0) == sizeof(*h) &&
-                    mt_finished(h, name);
+                    mt_finished(h);
     if (h != MAP_FAILED) {
         munmap(h, sizeof(*h));
     }

@@ -115,27 +115,37 @@ static int mt_segment_create(void)
     return fd;
 }
 
-bool mt_segment_succeeds(void)
+/* Ends the segment of the earlier image, if it is of this process. */
+static bool mt_segment_replace(int fd, const struct mt_seg_header *own)
 {
-    struct mt_seg_header *h = mt_process.header;
     uint64_t space = 0;
     uint32_t state = MPITRACE_STATE_EXITED;
-    if (mt_before_path[0] == '\0') {
-        return false;
-    }
-    int fd = open(mt_before_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
     bool read =
         pread(fd, &space, sizeof(space),
               offsetof(struct mt_seg_header, pid_namespace)) == sizeof(space) &&
         pread(fd, &state, sizeof(state),
               offsetof(struct mt_seg_header, state)) == sizeof(state);
+    if (!read || space != own->pid_namespace ||
+        state > MPITRACE_STATE_FINALIZED) {
+        return false;
+    }
+    state = state == MPITRACE_STATE_FINALIZED ? MPITRACE_STATE_EXITED
+                                              : MPITRACE_STATE_EXITED_EARLY;
+    return pwrite(fd, &state, sizeof(state),
+                  offsetof(struct mt_seg_header, state)) == sizeof(state);
+}
+
+bool mt_segment_succeeds(void)
+{
+    int fd = mt_before_path[0] != '\0'
+                 ? open(mt_before_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+    if (fd < 0) {
+        return false;
+    }
+    bool replaced = mt_segment_replace(fd, mt_process.header);
     close(fd);
-    return read && space == h->pid_namespace &&
-           state != MPITRACE_STATE_EXITED &&
-           state != MPITRACE_STATE_EXITED_EARLY;
+    return replaced;
 }
 
 /* Tries one base directory; returns the mapping or NULL. */

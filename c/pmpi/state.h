@@ -145,7 +145,7 @@ struct mt_seg_section *mt_segment_section(uint32_t kind, uint32_t shard,
                                           uint32_t capacity, void **rows_p);
 uint64_t mt_segment_left(void); /* bytes until it may grow no further */
 void mt_segment_path(const char **directory_p, const char **file_p);
-/* Whether the process had a segment before exec, with which nobody has left. */
+/* Whether the process had a segment before exec; that one is ended now. Once. */
 bool mt_segment_succeeds(void);
 void *mt_private_bytes(size_t bytes);
 uint64_t mt_file_limit(void); /* RLIMIT_FSIZE, UINT64_MAX if none */
@@ -181,6 +181,8 @@ bool mt_write_all(int fd, const void *data, size_t n);
 
 /* tracefile.c */
 void mt_trace_begin(void);
+/* The file of an earlier image of the process goes. */
+void mt_trace_forget(void);
 bool mt_trace_spill(struct mt_shard *shard);
 
 /* messages.c */

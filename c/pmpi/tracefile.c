@@ -48,37 +48,34 @@ static bool mt_trace_head(int fd)
     return mt_write_all(fd, &f, sizeof(f));
 }
 
-/* With a number behind the name if an earlier image of the process has it, or one in
- * another PID namespace. */
-static int mt_trace_create(int flags)
+static bool mt_trace_name(void)
 {
-    enum { IMAGES = 1000 };
     const struct mt_seg_header *h = mt_process.header;
     const char *directory = mt_nodefile_directory();
-    char image[16] = "";
-    int fd = -1;
     if (directory == NULL) {
-        return -1;
+        return false;
     }
-    for (unsigned k = 1; k <= IMAGES; k++) {
-        snprintf(mt_trace_path, sizeof(mt_trace_path), "%s/%s.%u.%llu%s.mtt",
-                 directory, h->node, h->pid, (unsigned long long)h->pid_start,
-                 image);
-        fd = open(mt_trace_path, flags, 0666);
-        if (fd >= 0 || errno != EEXIST) {
-            break;
-        }
-        snprintf(image, sizeof(image), ".%u", k);
+    snprintf(mt_trace_path, sizeof(mt_trace_path), "%s/%s.%u.%llu.mtt",
+             directory, h->node, h->pid, (unsigned long long)h->pid_start);
+    return true;
+}
+
+void mt_trace_forget(void)
+{
+    if (mt_trace_name()) {
+        unlink(mt_trace_path);
     }
-    return fd;
 }
 
 /* Opens the file at its end, and makes it the first time. */
 static int mt_trace_open(void)
 {
     int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
-    int fd = mt_trace_bytes > 0 ? open(mt_trace_path, flags, 0666)
-                                : mt_trace_create(flags | O_CREAT | O_EXCL);
+    if (mt_trace_path[0] == '\0' && !mt_trace_name()) {
+        return -1;
+    }
+    flags |= mt_trace_bytes == 0 ? O_CREAT | O_EXCL : 0;
+    int fd = open(mt_trace_path, flags, 0666);
     if (fd >= 0) {
         lseek(fd, 0, SEEK_END);
         if (mt_trace_bytes == 0 && !mt_trace_head(fd)) {

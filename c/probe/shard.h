@@ -164,7 +164,7 @@ struct mt_tls {
     struct mt_shard *shard;
     void *scratch;       /* for calls on arrays of requests, see request.h */
     size_t scratch_bytes;
-    size_t scratch_out; /* bytes of calls that have not ended, or were jumped out of */
+    int64_t scratch_out; /* bytes of calls that have not ended, or were jumped out of */
     uintptr_t stack_end; /* above all frames of the thread's own stack */
     uint32_t ended;      /* its shard was taken back: only destructors still run */
     uint64_t started;    /* ticks: its last call that was counted in the shared shard */
