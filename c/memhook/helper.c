@@ -7,11 +7,21 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "monitors.h"
+
+/* What a descriptor is of: a program may close all that it finds, and open others. */
+static uint64_t mt_memhook_file_of(int fd)
+{
+    struct stat st;
+    return fd >= 0 && fstat(fd, &st) == 0
+               ? mt_hash(st.st_dev) ^ (uint64_t)st.st_ino
+               : 0;
+}
 
 static enum mt_status mt_memhook_connect(int *fd_p, const char *path,
                                          uint64_t deadline_ns,
@@ -105,6 +115,9 @@ static ssize_t mt_memhook_receive(struct mt_memhook_helper *helper,
         return n;
     }
     helper->held = mt_memhook_take(&message, helper->holds);
+    for (unsigned i = 0; i < helper->held; i++) {
+        helper->hold_files[i] = mt_memhook_file_of(helper->holds[i]);
+    }
     return (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ? 0 : n;
 }
 
@@ -219,6 +232,7 @@ enum mt_status mt_memhook_helper_open(struct mt_memhook_helper *helper,
     if (status != MT_OK) {
         return status;
     }
+    helper->connection_file = mt_memhook_file_of(helper->connection);
     status = mt_memhook_ask(helper, deadline_ns, why);
     if (status != MT_OK) {
         mt_memhook_helper_close(helper);
@@ -234,11 +248,14 @@ void mt_memhook_helper_attach(const struct mt_memhook_helper *helper)
 
 void mt_memhook_helper_close(struct mt_memhook_helper *helper)
 {
-    /* unsent, the helper finds out when the process ends */
-    (void)mt_memhook_send(helper->connection, MT_MEMMON_DETACH);
-    close(helper->connection);
+    if (mt_memhook_file_of(helper->connection) == helper->connection_file) {
+        /* unsent, the helper finds out when the process ends */
+        (void)mt_memhook_send(helper->connection, MT_MEMMON_DETACH);
+        close(helper->connection);
+    }
     for (unsigned i = 0; i < helper->held; i++) {
-        if (helper->holds[i] >= 0) {
+        if (helper->holds[i] >= 0 &&
+            mt_memhook_file_of(helper->holds[i]) == helper->hold_files[i]) {
             close(helper->holds[i]);
         }
     }

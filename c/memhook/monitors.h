@@ -22,6 +22,8 @@ struct mt_memhook_helper {
     int connection;
     int holds[MT_MEMMON_MAX_FILES];
     unsigned held;
+    /* what these were of when they were opened */
+    uint64_t connection_file, hold_files[MT_MEMMON_MAX_FILES];
     void *map; /* struct mt_memmon_slot, read-only */
     size_t map_bytes;
     uint64_t token;

@@ -3,6 +3,7 @@
  * says what it should not: no monitor, one line of explanation, nothing left
  * open. (test/stale has what needs the kernel program.) */
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "../include/memmon.h"
+#include "../memhook/monitors.h"
 #include "check.h"
 
 /* What a helper does: how many bytes of which answer, with how many files. */
@@ -176,6 +178,41 @@ static void test_behaviours(const char *directory)
     }
 }
 
+/* A program that has closed all descriptors and opened its own: they stay as they are. */
+static void test_descriptors(const char *directory)
+{
+    const struct behaviour good = {"good", "", GOOD, WHOLE, 3};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", directory);
+    struct helper h = {.behaviour = &good};
+    h.listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    CHECK_EQ(bind(h.listener, (struct sockaddr *)&address, sizeof address), 0);
+    CHECK_EQ(listen(h.listener, 4), 0);
+    pthread_create(&h.thread, NULL, serve, &h);
+    struct mt_memhook_helper helper;
+    struct mt_memhook_why why = {0};
+    CHECK_EQ(mt_memhook_helper_open(&helper, address.sun_path,
+                                    mt_memhook_now_ns() + UINT64_C(120000000000),
+                                    &why),
+             MT_OK);
+    int own[2], connection = helper.connection, hold = helper.holds[1];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, own), 0);
+    CHECK_EQ(dup2(own[1], connection), connection);
+    CHECK_EQ(dup2(own[1], hold), hold);
+    mt_memhook_helper_close(&helper);
+    CHECK(fcntl(connection, F_GETFD) >= 0 && fcntl(hold, F_GETFD) >= 0);
+    char byte;
+    CHECK_EQ(recv(own[0], &byte, 1, MSG_DONTWAIT), -1);
+    close(connection);
+    close(hold);
+    close(own[0]);
+    close(own[1]);
+    shutdown(h.listener, SHUT_RDWR);
+    pthread_join(h.thread, NULL);
+    close(h.listener);
+    unlink(address.sun_path);
+}
+
 static void test_nobody(void)
 {
     char path[200];
@@ -238,6 +275,7 @@ int main(void)
     CHECK(mkdtemp(directory) != NULL);
     test_stamp();
     test_behaviours(directory);
+    test_descriptors(directory);
     if (access(MT_MEMMON_SOCKET, F_OK) != 0) {
         test_nobody();
         test_threads();

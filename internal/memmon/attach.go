@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -19,6 +20,19 @@ var calls = map[string]bool{
 	"clone": true, "openat": true, "truncate": true, "ftruncate": true, "fallocate": true,
 	"fork": false, "clone3": false, "shmat": false, "shmdt": false, "open": false, "openat2": false,
 	"creat": false, "remap_file_pages": false, "process_madvise": false,
+	"mprotect": false, "pkey_mprotect": false,
+}
+
+// protecting are those of them that do so before Linux 5.19 only: a page that was made
+// read-only is copied when it is written next, although a device has it.
+var protecting = []string{"mprotect", "pkey_mprotect"}
+
+// copiesPinned tells whether a kernel of this release does that. One that is not known
+// is taken to.
+func copiesPinned(release string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(release, "%d.%d", &major, &minor)
+	return n < 2 || major < 5 || major == 5 && minor < 19
 }
 
 // tracefs is where it is mounted by convention.
@@ -59,6 +73,9 @@ func (p *program) attach() error {
 
 func (p *program) attachCalls() error {
 	for call, always := range calls {
+		if !p.copiesPinned && slices.Contains(protecting, call) {
+			continue
+		}
 		if err := p.attachCall(call); err != nil && (always || !errors.Is(err, fs.ErrNotExist)) {
 			return fmt.Errorf("memory monitor: tracepoint of %s: %w", call, explain(err))
 		}

@@ -7,15 +7,17 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // program is the kernel program with its maps. Only open and release, of
 // different slots, may be called at the same time as others.
 type program struct {
-	maps      map[string]*ebpf.Map
-	processes int
-	ring      bool          // requests of io_uring are seen
-	slot      *ebpf.MapSpec // generations of one process
+	maps         map[string]*ebpf.Map
+	processes    int
+	ring         bool          // requests of io_uring are seen
+	copiesPinned bool          // what copiesPinned says of the kernel
+	slot         *ebpf.MapSpec // generations of one process
 
 	// empty while nobody is watched
 	code     *ebpf.Collection
@@ -31,16 +33,18 @@ func load(processes int) (*program, error) {
 	if err := mountTracefs(); err != nil {
 		return nil, err
 	}
-	p, err := loadWith(processes, true)
+	var name unix.Utsname
+	copies := unix.Uname(&name) != nil || copiesPinned(unix.ByteSliceToString(name.Release[:]))
+	p, err := loadWith(processes, true, copies)
 	if errors.Is(err, btf.ErrNotFound) || errors.Is(err, ebpf.ErrNotSupported) {
 		// before Linux 6.4 there is no such tracepoint
-		p, err = loadWith(processes, false)
+		p, err = loadWith(processes, false, copies)
 	}
 	return p, err
 }
 
-func loadWith(processes int, ring bool) (*program, error) {
-	p := &program{maps: map[string]*ebpf.Map{}, processes: processes, ring: ring}
+func loadWith(processes int, ring, copiesPinned bool) (*program, error) {
+	p := &program{maps: map[string]*ebpf.Map{}, processes: processes, ring: ring, copiesPinned: copiesPinned}
 	if err := p.attach(); err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 )
 
 // TestObjectsAreFresh compiles the program again, as go generate does, and
@@ -74,7 +76,7 @@ func firstDifference(committed, fresh string) string {
 // loaded without it.
 func TestWithoutRing(t *testing.T) {
 	needMonitor(t, mountTracefs())
-	p, err := loadWith(4, false)
+	p, err := loadWith(4, false, false)
 	needMonitor(t, err)
 	defer p.close()
 	if err := p.attach(); err != nil {
@@ -82,5 +84,54 @@ func TestWithoutRing(t *testing.T) {
 	}
 	if n := len(p.attached); n < 2*10 || n%2 != 0 {
 		t.Errorf("attached to %d tracepoints, not to the begin and the end of each call", n)
+	}
+}
+
+// TestCopiesPinned: kernels that copy a page that was protected although it is pinned
+// have the program attached to mprotect, which changes the generation of its range.
+func TestCopiesPinned(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.15.0-204-generic": true, "5.18.19": true, "5.14.0-503.el9.x86_64": true, "4.18.0": true, "": true, "strange": true,
+		"5.19.0": false, "6.1.0-56-amd64": false, "7.0-rc1": false,
+	} {
+		if got := copiesPinned(release); got != want {
+			t.Errorf("%q: %v, want %v", release, got, want)
+		}
+	}
+	needMonitor(t, mountTracefs())
+	attachedTo := func(copies bool) (*program, int) {
+		p, err := loadWith(4, false, copies)
+		needMonitor(t, err)
+		t.Cleanup(p.close)
+		if err := p.attach(); err != nil {
+			t.Fatal(err)
+		}
+		return p, len(p.attached)
+	}
+	_, without := attachedTo(false)
+	p, with := attachedTo(true)
+	if with < without+2 {
+		t.Fatalf("attached to %d tracepoints, and to %d where mprotect matters", without, with)
+	}
+	const token, slot = 4242, 0
+	m, err := p.open(slot, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := client{token: token, fds: []int{m.FD()}}.attach(t)
+	defer func() { _ = p.release(slot, token) }()
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	bucket := uintptr(unsafe.Pointer(&page[0])) >> shift % buckets
+	before := g[bucket]
+	if err := unix.Mprotect(page, unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	if g[bucket] == before {
+		t.Error("a page was protected and its generation did not change")
 	}
 }

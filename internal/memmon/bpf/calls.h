@@ -10,6 +10,7 @@
 enum {
     CALL_OPEN = 2,
     CALL_MMAP = 9,
+    CALL_MPROTECT = 10,
     CALL_MUNMAP = 11,
     CALL_BRK = 12,
     CALL_MREMAP = 25,
@@ -24,6 +25,7 @@ enum {
     CALL_REMAP_FILE_PAGES = 216,
     CALL_OPENAT = 257,
     CALL_FALLOCATE = 285,
+    CALL_PKEY_MPROTECT = 329,
 };
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -40,8 +42,10 @@ enum {
     CALL_MREMAP = 216,
     CALL_CLONE = 220,
     CALL_MMAP = 222,
+    CALL_MPROTECT = 226,
     CALL_MADVISE = 233,
     CALL_REMAP_FILE_PAGES = 234,
+    CALL_PKEY_MPROTECT = 288,
 };
 
 #endif
@@ -59,6 +63,7 @@ enum {
     REMAPPING_FIXED = 2,       /* mremap: replaces what is there */
     ATTACH_REMAP = 040000,     /* shmat: replaces what is there */
     CLONE_MEMORY_SHARED = 0x100, /* clone: nothing is copied on write */
+    ADVICE_REMOVE = 9,         /* madvise: a hole in the file */
     ALLOCATE_KEEP_SIZE = 1,    /* fallocate: with no other flag, adds only */
     OPEN_TRUNCATE = 01000,
 };

@@ -193,10 +193,14 @@ static void seen_range(struct mt_memmon_slot *s, const struct pt_regs *regs,
     switch (call) {
     case CALL_MUNMAP:
     case CALL_REMAP_FILE_PAGES:
+    case CALL_MPROTECT:
+    case CALL_PKEY_MPROTECT:
         change(s, from, bytes);
         break;
     case CALL_MADVISE:
-        if (!keeps_memory((uint32_t)ARGUMENT_2(regs))) {
+        if ((uint32_t)ARGUMENT_2(regs) == ADVICE_REMOVE) {
+            change_all(s); /* wherever else the file is mapped, too */
+        } else if (!keeps_memory((uint32_t)ARGUMENT_2(regs))) {
             change(s, from, bytes);
         }
         break;

@@ -94,6 +94,23 @@ static void destroy_remove(struct place *p, char *a)
     }
 }
 
+/* The hole is made through another mapping of the file, far from the first. */
+static void destroy_remove_alias(struct place *p, char *a)
+{
+    enum { APART = 64 << 20 };
+    (void)a;
+    char *room = mmap(NULL, APART + p->bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *alias = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                       p->file, 0);
+    if (room == MAP_FAILED || alias == MAP_FAILED ||
+        madvise(alias, p->bytes, MADV_REMOVE) != 0) {
+        die("madvise(MADV_REMOVE)");
+    }
+    munmap(alias, p->bytes);
+    munmap(room, APART + p->bytes);
+}
+
 static void destroy_punch(struct place *p, char *a)
 {
     (void)a;
@@ -166,6 +183,7 @@ static void destroy_punch_elsewhere(struct place *p, char *a)
 
 const struct way file_ways[] = {
     {"file-remove", create_file, destroy_remove, false, NULL},
+    {"file-remove-alias", create_file, destroy_remove_alias, false, NULL},
     {"file-punch", create_file, destroy_punch, false, NULL},
     {"file-ftruncate", create_file, destroy_ftruncate, false, NULL},
     {"file-truncate", create_file, destroy_truncate, false, NULL},
