@@ -4207,7 +4207,7 @@ int MT_NAME(MPI_Iscatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
@@ -4230,7 +4230,7 @@ int MT_NAME(MPI_Iscatterv)(const void *a0, const int *a1, const int *a2, MT_Data
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
@@ -5497,7 +5497,7 @@ int MT_NAME(MPI_Scatter)(const void *a0, int a1, MT_Datatype a2, void *a3, int a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
@@ -5520,14 +5520,14 @@ int MT_NAME(MPI_Scatter_init)(const void *a0, int a1, MT_Datatype a2, void *a3, 
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -5548,7 +5548,7 @@ int MT_NAME(MPI_Scatterv)(const void *a0, const int *a1, const int *a2, MT_Datat
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
@@ -5571,14 +5571,14 @@ int MT_NAME(MPI_Scatterv_init)(const void *a0, const int *a1, const int *a2, MT_
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);
@@ -7677,8 +7677,9 @@ int MT_NAME(MPI_Waitall)(int a0, MT_Request *a1, MT_Status *a2)
     }
     struct mt_array array;
     MT_NAME(array_begin)(&array, a0, a1, a2);
+    MT_NAME(array_persistent)(&array, a2);
     mt_go_array(&call, &array);
-    int rc = ((real_fn)call.real)(a0, a1, array.statuses);
+    int rc = ((real_fn)call.real)(a0, a1, array.given);
     mt_stop(&call);
     if (call.shard != NULL) {
         mt_body_array_all(&call, &array, a1, rc);
@@ -10383,7 +10384,7 @@ int MT_NAME(MPI_Iscatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a8);
+        mt_body_icoll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a8);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
@@ -10406,7 +10407,7 @@ int MT_NAME(MPI_Iscatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a9);
+        mt_body_icoll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
@@ -11250,7 +11251,7 @@ int MT_NAME(MPI_Scatter_c)(const void *a0, MT_Count a1, MT_Datatype a2, void *a3
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0);
+        mt_body_coll(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
@@ -11273,14 +11274,14 @@ int MT_NAME(MPI_Scatter_init_c)(const void *a0, MT_Count a1, MT_Datatype a2, voi
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
+        mt_body_coll_init(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a9);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a7));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : mt_type_bytes(&call, a4, a5)), 0, a9);
+            mt_body_coll_init_paused(&call, a7, a6, (a6 == MT_PROC_NULL ? 0 : mt_is_root(&call, a7, a6) ? mt_comm_processes(&call, a7) * mt_type_bytes(&call, a1, a2) : a3 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a4, a5)), 0, a9);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a7, rc);
@@ -11301,7 +11302,7 @@ int MT_NAME(MPI_Scatterv_c)(const void *a0, const MT_Count *a1, const MT_Aint *a
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0);
+        mt_body_coll(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
@@ -11324,14 +11325,14 @@ int MT_NAME(MPI_Scatterv_init_c)(const void *a0, const MT_Count *a1, const MT_Ai
     int rc = ((real_fn)call.real)(a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10);
     mt_stop(&call);
     if (mt_likely(call.shard != NULL && rc == MT_SUCCESS)) {
-        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
+        mt_body_coll_init(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a10);
     }
     if (mt_unlikely(call.shard != NULL && rc != MT_SUCCESS)) {
         mt_registry_comm_distrust(MT_U64(a8));
     }
     if (mt_unlikely(call.shard == NULL)) {
         if (rc == MT_SUCCESS && mt_body_borrow(&call)) {
-            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : mt_type_bytes(&call, a5, a6)), 0, a10);
+            mt_body_coll_init_paused(&call, a8, a7, (a7 == MT_PROC_NULL ? 0 : mt_is_root(&call, a8, a7) ? mt_type_bytes(&call, mt_sum(a1, mt_comm_processes(&call, a8), 0), a3) : a4 == MT_IN_PLACE ? 0 : mt_type_bytes(&call, a5, a6)), 0, a10);
             mt_body_give_back(&call);
         } else {
             mt_body_unmeasured(a8, rc);

@@ -54,10 +54,11 @@ MT_INLINE struct mt_message mt_message_matched(struct mt_shard *shard,
 MT_INLINE void mt_body_matched(const struct mt_call *call, MT_Message message,
                                MT_Comm comm)
 {
-    bool traced = call->shard != NULL && call->shard->traced != 0 &&
-                  message != MT_MESSAGE_NO_PROC;
-    mt_message_put(MT_U64(message), MT_U64(comm),
-                   traced ? mt_event_serial(true) : 0);
+    bool traced = call->shard != NULL && call->shard->traced != 0;
+    if (message != MT_MESSAGE_NO_PROC) { /* which nobody has to receive */
+        mt_message_put(MT_U64(message), MT_U64(comm),
+                       traced ? mt_event_serial(true) : 0);
+    }
 }
 
 MT_INLINE struct mt_envelope mt_envelope_of(const MT_Status *status)
@@ -248,6 +249,19 @@ MT_INLINE void mt_body_completed(struct mt_call *call,
     mt_request_complete(call, pending, &how);
 }
 
+/* The same without a status: what came is taken to be what was posted. */
+MT_INLINE void mt_body_completed_untold(struct mt_call *call,
+                                        const struct mt_pending *pending,
+                                        uint64_t blocked)
+{
+    if (pending->slot >= 0) {
+        bool awaited = mt_request_is_awaited(pending);
+        const struct mt_completion how = {.blocked = awaited ? blocked : 0,
+                                          .seen = true};
+        mt_request_complete(call, pending, &how);
+    }
+}
+
 MT_INLINE bool mt_body_array_has(const struct mt_array *array, int i)
 {
     return i >= 0 && i < array->n;
@@ -286,7 +300,11 @@ MT_INLINE void mt_body_array_all_failed(struct mt_call *call,
     for (int i = 0; i < array->n; i++) {
         const struct mt_pending *pending = &array->pending[i];
         const MT_Status *status = &array->statuses[i];
-        if (MT_U64(requests[i]) != pending->handle ||
+        if (array->given == MT_STATUS_IGNORE) {
+            if (MT_U64(requests[i]) != pending->handle) {
+                mt_request_fail(call, pending);
+            }
+        } else if (MT_U64(requests[i]) != pending->handle ||
             (told && mt_request_is_persistent(pending) &&
              MT_NAME(error_class)(status->error) != MT_ERR_PENDING)) {
             mt_body_array_told(call, pending, status, blocked);
@@ -304,8 +322,12 @@ MT_INLINE void mt_body_array_all(struct mt_call *call, struct mt_array *array,
     }
     uint64_t blocked = mt_body_blocked(call, array->awaited);
     for (int i = 0; i < array->n; i++) {
-        mt_body_completed(call, &array->pending[i], &array->statuses[i],
-                          blocked);
+        if (mt_unlikely(array->given == MT_STATUS_IGNORE)) {
+            mt_body_completed_untold(call, &array->pending[i], blocked);
+        } else {
+            mt_body_completed(call, &array->pending[i], &array->statuses[i],
+                              blocked);
+        }
     }
 }
 

@@ -326,7 +326,7 @@ static void mt_scratch_leave(void *p, size_t bytes)
 void MT_NAME(array_begin)(struct mt_array *array, int n,
                           const MT_Request *requests, MT_Status *given)
 {
-    *array = (struct mt_array){.statuses = given};
+    *array = (struct mt_array){.statuses = given, .given = given};
     if (n <= 0 || requests == NULL) {
         return; /* nothing to follow, or the library refuses it */
     }
@@ -340,6 +340,7 @@ void MT_NAME(array_begin)(struct mt_array *array, int n,
     array->n = n;
     if (given == MT_STATUS_IGNORE) {
         array->statuses = (MT_Status *)(void *)(array->pending + n);
+        array->given = array->statuses;
     }
     uint32_t stamp = mt_request_count_begin();
     for (int i = 0; i < n; i++) {
@@ -348,6 +349,18 @@ void MT_NAME(array_begin)(struct mt_array *array, int n,
         if (mt_request_has_share(pending, stamp)) {
             array->first = array->awaited == 0 ? pending : array->first;
             array->awaited++;
+        }
+    }
+}
+
+void MT_NAME(array_persistent)(struct mt_array *array, const MT_Status *given)
+{
+    for (int i = 0; !MT_ABI_MPICH && given == MT_STATUS_IGNORE && i < array->n;
+         i++) {
+        const struct mt_pending *p = &array->pending[i];
+        if (p->slot < 0 ? p->handle != MT_U64(MT_REQUEST_NULL)
+                        : mt_request_is_persistent(p)) {
+            array->given = MT_STATUS_IGNORE;
         }
     }
 }

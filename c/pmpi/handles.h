@@ -37,6 +37,7 @@ bool MT_NAME(is_spawned)(void);
 struct mt_array {
     struct mt_pending *pending;
     MT_Status *statuses;
+    MT_Status *given; /* which the library gets, or none: see array_persistent */
     int n;            /* requests noted */
     uint32_t awaited; /* of them, those that have a share of the call's time ... */
     const struct mt_pending *first; /* ... and the first of these */
@@ -57,6 +58,10 @@ int MT_NAME(error_class)(int code);
  * for it none is noted, and the measurement stops. */
 void MT_NAME(array_begin)(struct mt_array *array, int n,
                           const MT_Request *requests, MT_Status *given);
+/* Of MPI_Waitall. Open MPI reports the failure of a persistent request, and calls the
+ * error handler, only where no statuses are wanted; else it is in that of the request.
+ * So where the application wants none, and one may be persistent, it gets none of ours. */
+void MT_NAME(array_persistent)(struct mt_array *array, const MT_Status *given);
 void MT_NAME(array_end)(struct mt_array *array);
 
 #endif

@@ -264,9 +264,9 @@ static struct mt_comm *mt_comm_record(const struct mt_comm *fresh,
                                       uint32_t created_by, uint64_t salt,
                                       const char *name)
 {
-    struct mt_comm *c = mt_comm_allocate();
     uint32_t slot = mt_comm_slot_new(fresh->handle);
-    if (c == NULL || slot >= MT_COMM_SLOTS) {
+    struct mt_comm *c = slot < MT_COMM_SLOTS ? mt_comm_allocate() : NULL;
+    if (c == NULL) {
         return &mt_reg->other;
     }
     const struct mt_comm *p = parent != 0 ? mt_comm_known(parent) : NULL;
@@ -498,8 +498,9 @@ void mt_registry_type_free(uint64_t handle)
         t->size = MT_TYPE_FREED;
         t->created_by = 0;
         t->freed_at = mt_clock_now();
-        __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
     }
+    /* also of one that found no place: threads have its size */
+    __atomic_add_fetch(&mt_type_epoch, 1, __ATOMIC_RELEASE);
     mt_cold_unlock();
 }
 

@@ -491,7 +491,8 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
      * of them still has it is complete too. */
     while (!mt_request_take(&p)) {
         mt_request_find(p.handle, &p);
-        if (p.slot < 0 || mt_request_is_receive(&p)) {
+        if (p.slot < 0 || (mt_requests[p.slot].kind & ~MT_REQUEST_PEERLESS) !=
+                              MT_REQUEST_SEND) {
             return;
         }
     }

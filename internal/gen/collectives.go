@@ -46,9 +46,9 @@ func (c *call) collectiveShare() (bytes, datatype string) {
 	case "Gatherv":
 		return "({root} == MT_ROOT || {root} == MT_PROC_NULL ? 0 : {sendbuf} == MT_IN_PLACE ? mt_type_bytes(&call, {recvcounts}[" + rank + "], {recvtype}) : " + send + ")", "0"
 	case "Scatter":
-		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? " + processes + " * " + send + " : " + recv + ")", "0"
+		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? " + processes + " * " + send + " : {recvbuf} == MT_IN_PLACE ? 0 : " + recv + ")", "0"
 	case "Scatterv":
-		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + ", 0), {sendtype}) : " + recv + ")", "0"
+		return "({root} == MT_PROC_NULL ? 0 : mt_is_root(&call, {comm}, {root}) ? mt_type_bytes(&call, mt_sum({sendcounts}, " + processes + ", 0), {sendtype}) : {recvbuf} == MT_IN_PLACE ? 0 : " + recv + ")", "0"
 	case "Allgather":
 		return "({sendbuf} == MT_IN_PLACE ? " + recv + " : " + send + ")", "0"
 	case "Allgatherv":

@@ -128,8 +128,8 @@ var bodies = map[string]body{
 	"waitall": {
 		paused:  "mt_body_array_dropped(&array, {requests});",
 		publish: "mt_go_array(&call, &array);",
-		before:  arrayIn("{statuses}"),
-		replace: map[string]string{"statuses": "array.statuses"},
+		before:  arrayIn("{statuses}") + "\n    MT_NAME(array_persistent)(&array, {statuses});",
+		replace: map[string]string{"statuses": "array.given"},
 		always:  "mt_body_array_all(&call, &array, {requests}, rc);",
 	},
 	"testall": {

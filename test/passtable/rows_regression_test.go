@@ -127,7 +127,7 @@ func regressionRows() []row {
 			}},
 		},
 		{
-			name: "scatter_many", what: "scatters on the 1,100th communicator at once; who is not the root has no datatype for it",
+			name: "scatter_many", what: "scatters on the 1,100th communicator at once; who is not the root has no datatype for it, the root in place",
 			program: "scatter_many.c", ranks: 2, check: finished,
 			want: []expectation{
 				{calls: once("Init", "Comm_rank", "Scatter", "Iscatter", "Wait", "Scatterv", "Type_contiguous", "Type_commit", "Type_free", "Finalize").

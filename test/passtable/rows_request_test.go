@@ -102,6 +102,13 @@ func requestRows() []row {
 			program: "requests_failed.c", ranks: 1, want: []expectation{failed}, check: seenToFail,
 		},
 		{
+			name: "requests_untold", what: "a persistent receive that fails inside Waitall without statuses",
+			program: "requests_untold.c", ranks: 2, want: []expectation{
+				{calls: once("Init", "Comm_rank", "Comm_set_errhandler", "Send", "Barrier", "Finalize")},
+				{calls: once("Init", "Comm_rank", "Comm_set_errhandler", "Barrier", "Recv_init", "Start", "Waitall", "Finalize")},
+			},
+		},
+		{
 			name: "requests_mixed", what: "Waitany, Waitsome, Testany, Testsome, Testall, Test with null requests among them",
 			program: "requests_mixed.c", ranks: 2, want: pair(mixed, 36, 288),
 		},
