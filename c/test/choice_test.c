@@ -122,8 +122,10 @@ static void restless_later(void)
 
 /* A program begins so many messages, a little of its time apart, and computes. By one of
  * the ways each is done before the next one begins, by the other only at the end. What
- * the newcomer takes more of the whole time. The newcomers that are kept, of 200. */
-static unsigned bursts(unsigned messages, bool newcomer_rests, double more)
+ * the newcomer takes more of the whole time. one: all from one buffer. The newcomers that
+ * are kept, of 200. */
+static unsigned bursts(unsigned messages, bool one, bool newcomer_rests,
+                       double more)
 {
     const double whole = 100000;
     unsigned kept = 0;
@@ -132,13 +134,14 @@ static unsigned bursts(unsigned messages, bool newcomer_rests, double more)
         struct mt_choice *c = mt_choice_get(&own, 7, 1 << 17);
         uint64_t random = salt;
         double at = 1e6;
-        for (unsigned i = 0; i < 100000 && c->trial.state == MT_TRIAL_TRYING; i++) {
+        for (uint32_t i = 0; i < 100000 && c->trial.state == MT_TRIAL_TRYING; i++) {
             random = random * UINT64_C(6364136223846793005) + 1;
             double lasts = whole * (0.99 + 0.02 * (double)(random >> 40) / (1 << 24));
             unsigned newcomers = 0, left = 0;
             for (unsigned k = 0; k < messages; k++) {
-                bool newcomer = mt_choice_begin(c, k, 1 << 17,
-                                                (uint64_t)(at + 0.05 * whole * k));
+                uint64_t kind = one ? mt_choice_kind(c, 5, i) : k;
+                uint64_t begins = (uint64_t)(at + 0.2 / messages * whole * k);
+                bool newcomer = mt_choice_begin(c, kind, 1 << 17, begins);
                 newcomers += newcomer;
                 if (newcomer == newcomer_rests) {
                     mt_choice_end(c, false);
@@ -162,56 +165,20 @@ static void where_they_rest(void)
 {
     for (unsigned messages = 2; messages <= 4; messages++) {
         for (int rests = 0; rests < 2; rests++) {
-            CHECK(bursts(messages, rests, 0) <= 12); /* 2 %, by chance */
-            CHECK_EQ(bursts(messages, rests, 0.05), 0);
-            CHECK(bursts(messages, rests, -0.05) >= 190);
+            CHECK(bursts(messages, false, rests, 0) <= 12); /* 2 %, by chance */
+            CHECK_EQ(bursts(messages, false, rests, 0.05), 0);
+            CHECK(bursts(messages, false, rests, -0.05) >= 190);
         }
     }
-}
-
-/* The same of bursts from one buffer, which say nothing until all are done. */
-static unsigned bursts_of_one(unsigned messages, bool newcomer_rests, double more)
-{
-    const double whole = 100000;
-    unsigned kept = 0;
-    for (uint64_t salt = 1; salt <= 100; salt++) {
-        struct mt_choices own = {.salt = salt * UINT64_C(0x9e3779b97f4a7c15)};
-        struct mt_choice *c = mt_choice_get(&own, 7, 1 << 17);
-        uint64_t random = salt;
-        double at = 1e6;
-        for (uint32_t i = 0; i < 20000 && c->trial.state == MT_TRIAL_TRYING; i++) {
-            random = random * UINT64_C(6364136223846793005) + 1;
-            double lasts = whole * (0.99 + 0.02 * (double)(random >> 40) / (1 << 24));
-            unsigned newcomers = 0, left = 0;
-            for (unsigned k = 0; k < messages; k++) {
-                uint64_t kind = mt_choice_kind(c, 5, i * messages);
-                bool newcomer = mt_choice_begin(
-                    c, kind, 1 << 17, (uint64_t)(at + 0.5 / messages * whole * k));
-                newcomers += newcomer;
-                if (newcomer == newcomer_rests) {
-                    mt_choice_end(c, false);
-                } else {
-                    left++;
-                }
-            }
-            while (left-- > 0) {
-                mt_choice_end(c, false);
-            }
-            at += lasts + more * whole * newcomers / messages;
-        }
-        kept += c->trial.state == MT_TRIAL_KEPT;
-        mt_choices_free(&own);
-    }
-    return kept;
 }
 
 static void bursts_from_one_buffer(void)
 {
     for (unsigned messages = 2; messages <= 256; messages *= 2) {
         for (int rests = 0; rests < 2; rests++) {
-            CHECK(bursts_of_one(messages, rests, 0) <= 8); /* 2 %, by chance */
-            CHECK_EQ(bursts_of_one(messages, rests, 0.3), 0);
-            CHECK_EQ(bursts_of_one(messages, rests, -0.3), 100);
+            CHECK(bursts(messages, true, rests, 0) <= 12); /* 2 %, by chance */
+            CHECK_EQ(bursts(messages, true, rests, 0.3), 0);
+            CHECK_EQ(bursts(messages, true, rests, -0.3), 200);
         }
     }
 }
@@ -220,6 +187,9 @@ static void bursts_from_one_buffer(void)
 static void stream(void)
 {
     struct mt_choice *c = mt_choice_get(&choices, 45, 1 << 20);
+    uint64_t first = mt_choice_kind(c, 5, 0);
+    CHECK_EQ(mt_choice_kind(c, 5, 1), first); /* either is the first of its row */
+    CHECK(mt_choice_kind(c, 5, 1) != first);
     for (unsigned i = 0; i < 2 * MT_EPOCH_MOST && c->trial.state == MT_TRIAL_TRYING;
          i++) {
         uint64_t kind = mt_choice_kind(c, 5, 1);
