@@ -54,7 +54,7 @@ func Find(name, dir string, bases []string, live bool) (path, said string, err e
 func findNamed(name string, bases []string, live bool) (path, said string, err error) {
 	_, err = os.Stat(name)
 	found := !errors.Is(err, fs.ErrNotExist)
-	if found && (!live || slices.Contains(bases, filepath.Dir(filepath.Clean(name)))) {
+	if found && (!live || hasSegments(name)) {
 		return name, "", err
 	}
 	if name == filepath.Base(name) && name != "." && name != ".." {
@@ -69,6 +69,14 @@ func findNamed(name string, bases []string, live bool) (path, said string, err e
 		return "", "", fmt.Errorf("%s is no job in shared memory (%s): leave out --live to report on it", name, strings.Join(bases, ", "))
 	}
 	return "", "", fmt.Errorf("%s: neither a file or directory nor a job in %s", name, strings.Join(bases, ", "))
+}
+
+// hasSegments tells whether a directory is that of a job in shared memory.
+func hasSegments(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasSuffix(e.Name(), segment.FileSuffix)
+	})
 }
 
 // newestResult is the result directory or packed result in dir that was

@@ -304,6 +304,10 @@ MT_INLINE void mt_request_publish(int32_t slot, const struct mt_started *started
     generation |= (kind & MT_REQUEST_PERSISTENT) != 0 ? MT_GENERATION_PERSISTENT
                                                       : 0;
     generation |= (kind & MT_REQUEST_PEERLESS) != 0 ? MT_GENERATION_PEERLESS : 0;
+    generation |= (kind & (MT_REQUEST_SEND | MT_REQUEST_PEERLESS)) != 0 &&
+                          (kind & MT_REQUEST_PERSISTENT) == 0
+                      ? MT_GENERATION_SHARES
+                      : 0;
     __atomic_store_n(&mt_request_keys[slot], started->handle, __ATOMIC_RELEASE);
     __atomic_store_n(&mt_request_generations[slot], generation,
                      __ATOMIC_RELEASE);
@@ -491,8 +495,7 @@ void mt_request_complete(struct mt_call *call, const struct mt_pending *pending,
      * of them still has it is complete too. */
     while (!mt_request_take(&p)) {
         mt_request_find(p.handle, &p);
-        if (p.slot < 0 || (mt_requests[p.slot].kind & ~MT_REQUEST_PEERLESS) !=
-                              MT_REQUEST_SEND) {
+        if (p.slot < 0 || (p.generation & MT_GENERATION_SHARES) == 0) {
             return;
         }
     }

@@ -32,7 +32,8 @@ enum {
     MT_GENERATION_PERSISTENT = 2,
     MT_GENERATION_LIVE = 4, /* set in all of them: none is 0, however many */
     MT_GENERATION_PEERLESS = 8,
-    MT_GENERATION_STEP = 16,
+    MT_GENERATION_SHARES = 16, /* its handle, perhaps, with others */
+    MT_GENERATION_STEP = 32,
 };
 
 struct mt_request {
@@ -77,8 +78,9 @@ struct mt_pending {
 };
 
 /* Slot i of the table. A generation is unique, with one bit each for a receive,
- * a persistent request and one with MPI_PROC_NULL, and 0 while there is nothing
- * to complete. A record belongs to whoever claimed the slot (its key was 0)
+ * a persistent request, one with MPI_PROC_NULL and one whose handle the library may give
+ * to several (no other but sends, and what is with MPI_PROC_NULL), and 0 while there is
+ * nothing to complete. A record belongs to whoever claimed the slot (its key was 0)
  * until the generation is published, after that to whoever sets the generation
  * to 0. */
 extern struct mt_request *mt_requests;
