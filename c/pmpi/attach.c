@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,21 +87,49 @@ static void *mt_found_symbol(const struct mt_found *f, const char *name)
     return p == NULL && f->library != NULL ? dlsym(f->library, name) : p;
 }
 
-/* A reference that keeps the object of a function mapped, which may have come with
- * dlopen: our tables point into it. *last_p: the object that has one. */
-static void mt_find_pin(void *function, const char **last_p)
+/* The object that holds an address. The list of modules is not asked: what it says of
+ * each depends on settings that are not read yet. */
+struct mt_object {
+    uintptr_t address, start, end; /* of the part that holds it */
+    const char *path;
+};
+
+static int mt_object_holds(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    const char *path = function != NULL ? mt_module_path((uintptr_t)function) : "";
-    if (path[0] != '\0' && path != *last_p) {
-        dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-        *last_p = path;
+    struct mt_object *o = arg;
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type == PT_LOAD && o->address >= start &&
+            o->address < start + p->p_memsz) {
+            o->start = start;
+            o->end = start + p->p_memsz;
+            o->path = info->dlpi_name;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A reference that keeps the object of a function mapped, which may have come with
+ * dlopen: our tables point into it. *last: the object that has one. */
+static void mt_find_pin(const void *function, struct mt_object *last)
+{
+    uintptr_t address = (uintptr_t)function;
+    if (address == 0 || (address >= last->start && address < last->end)) {
+        return;
+    }
+    *last = (struct mt_object){.address = address};
+    if (dl_iterate_phdr(mt_object_holds, last) != 0 && last->path[0] != '\0') {
+        dlopen(last->path, RTLD_LAZY | RTLD_NOLOAD);
     }
 }
 
 /* Both tables of real functions. */
 static void mt_find_functions(struct mt_found *f)
 {
-    const char *pinned = NULL;
+    struct mt_object pinned = {.address = 0};
     if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
