@@ -112,12 +112,10 @@ static enum mt_status mt_memhook_start_ebpf(const char *socket,
                                             uint64_t deadline,
                                             struct mt_memhook_why *why)
 {
-    enum { TRIES = 3 };
-    enum mt_status status = MT_EAGAIN;
-    for (int i = 0; i < TRIES && status == MT_EAGAIN; i++) {
-        if (i > 0) {
-            nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
-        }
+    enum { FIRST_MS = 10, LAST_MS = 160 }; /* on a busy machine the helper takes a while */
+    enum mt_status status = mt_memhook_try_ebpf(socket, deadline, why);
+    for (long ms = FIRST_MS; ms <= LAST_MS && status == MT_EAGAIN; ms *= 2) {
+        nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
         status = mt_memhook_try_ebpf(socket, deadline, why);
     }
     return status;

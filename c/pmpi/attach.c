@@ -129,7 +129,7 @@ static void mt_find_pin(const void *function, struct mt_object *last)
 /* Both tables of real functions. */
 static void mt_find_functions(struct mt_found *f)
 {
-    struct mt_object pinned = {.address = 0};
+    struct mt_object mpi = {.address = 0}, pmpi = {.address = 0};
     if (dlsym(RTLD_NEXT, "PMPI_Init") == NULL) {
         void *value = NULL;
         const char *path = mt_module_provider("PMPI_Init", &value);
@@ -148,8 +148,8 @@ static void mt_find_functions(struct mt_found *f)
         if (f->pmpi[id] == NULL) {
             f->pmpi[id] = f->mpi[id];
         }
-        mt_find_pin(f->pmpi[id], &pinned);
-        mt_find_pin(f->mpi[id], &pinned);
+        mt_find_pin(f->mpi[id], &mpi);
+        mt_find_pin(f->pmpi[id], &pmpi);
         f->chained |= mt_attach_is_chained(f->mpi[id], f->pmpi[id], name);
     }
 }

@@ -300,13 +300,15 @@ MT_INLINE void mt_body_array_all_failed(struct mt_call *call,
     for (int i = 0; i < array->n; i++) {
         const struct mt_pending *pending = &array->pending[i];
         const MT_Status *status = &array->statuses[i];
+        bool lost = MT_U64(requests[i]) != pending->handle;
         if (array->given == MT_STATUS_IGNORE) {
-            if (MT_U64(requests[i]) != pending->handle) {
+            if (lost) {
                 mt_request_fail(call, pending);
             }
-        } else if (MT_U64(requests[i]) != pending->handle ||
-            (told && mt_request_is_persistent(pending) &&
-             MT_NAME(error_class)(status->error) != MT_ERR_PENDING)) {
+            continue;
+        }
+        if (lost || (told && mt_request_is_persistent(pending) &&
+                     MT_NAME(error_class)(status->error) != MT_ERR_PENDING)) {
             mt_body_array_told(call, pending, status, blocked);
         }
     }

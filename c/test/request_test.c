@@ -107,6 +107,30 @@ static void test_shared(void)
     free(f);
 }
 
+/* What a late completion of another thread finds under its handle is somebody else's,
+ * unless it is one that sends share: a persistent request, a collective. */
+static void test_taken_meanwhile(void)
+{
+    static const uint16_t kinds[] = {MT_REQUEST_SEND | MT_REQUEST_PERSISTENT,
+                                     MT_REQUEST_OTHER, MT_REQUEST_RECV};
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct fixture *f = fixture_make(FIXTURE_SITES);
+        struct mt_pending late, p;
+        fixture_requests();
+        mt_tls.guard = 0;
+        mt_tls.shard = &f->shard;
+        start(0x9300, MT_REQUEST_SEND, 3, 10);
+        mt_request_find(0x9300, &late);
+        start(0x9300, kinds[i], 3, 10); /* which counts the first one */
+        CHECK_EQ(f->thread.requests_completed, 1);
+        complete(&late, -1, -1);
+        CHECK_EQ(f->thread.requests_completed, 1);
+        mt_request_find(0x9300, &p);
+        CHECK(p.slot >= 0);
+        free(f);
+    }
+}
+
 /* A handle that comes back again and again is the one for complete sends: they
  * are counted as before, and no longer followed. */
 static void test_always_shared(void)
@@ -505,6 +529,7 @@ int main(void)
     test_paused();
     test_twin();
     test_shared();
+    test_taken_meanwhile();
     test_always_shared();
     test_full();
     test_numbering();

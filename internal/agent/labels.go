@@ -26,7 +26,7 @@ func label(text string) string {
 }
 
 // processOf opens the /proc directory of the process that a segment is named
-// after, PID-START.seg; false if there is none.
+// after (segment.AliveByName); false if there is none.
 func processOf(name string) (*os.Root, bool) {
 	pid, _, _ := strings.Cut(name, "-")
 	if !segment.AliveByName(name) {

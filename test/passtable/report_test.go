@@ -26,7 +26,8 @@ type report struct {
 	Phases   []struct {
 		TimeNS int64 `json:"time_ns"`
 	}
-	Ranks []*rankReport
+	Ranks         []*rankReport
+	Communicators []totals
 }
 
 type function struct {

@@ -113,6 +113,7 @@ func regressionRows() []row {
 			want: []expectation{{calls: counts{"Init": 1, "Comm_rank": 1, "Barrier": 1, "Finalize": 1}}}, check: finished,
 		},
 		paused,
+		fullRow(),
 		matchedManyRow("mprobe_many", "... after 1,200 matched probes outstanding at once", 1200),
 		{
 			name: "mprobe_freed", what: "communicators freed between MPI_Mprobe and MPI_Mrecv; receives that fail or are not counted",
@@ -202,6 +203,29 @@ func exhaustedRow(name, what, left string) row {
 	}
 }
 
+// fullRow runs tables_full.c: what is received belongs to its communicator, and each
+// message has the size of its type.
+func fullRow() row {
+	return row{
+		name: "tables_full", what: "1,100 matched probes of MPI_PROC_NULL; 3,200 datatypes, and others that come and go", program: "tables_full.c", ranks: 1,
+		want: []expectation{{
+			calls: counts{
+				"Init": 1, "Improbe": 1100, "Isend": 10, "Mprobe": 10, "Mrecv": 10, "Wait": 10,
+				"Type_contiguous": 3300, "Type_commit": 100, "Sendrecv": 100, "Type_free": 100, "Finalize": 1,
+			},
+			bytes: counts{"Isend": 40, "Mrecv": 40, "Sendrecv": 2 * 5050},
+		}},
+		check: func(_ *harness, rep *report) (wrong []string) {
+			for _, c := range rep.Communicators {
+				if c.Name == "MPI_COMM_WORLD" && c.ReceivedBytes != 40 {
+					wrong = append(wrong, fmt.Sprintf("%s received %d bytes, want 40", c.Name, c.ReceivedBytes))
+				}
+			}
+			return wrong
+		},
+	}
+}
+
 // matchedManyRow runs mprobe_many.c.
 func matchedManyRow(name, what string, n int64) row {
 	return row{
@@ -256,11 +280,12 @@ func nothingRow() row {
 
 // totals is what mpitrace report --json says of a communicator or a datatype.
 type totals struct {
-	Name        string
-	Calls       int64
-	TimeNs      int64 `json:"time_ns"`
-	SentBytes   int64 `json:"sent_bytes"`
-	Collectives int64
+	Name          string
+	Calls         int64
+	TimeNs        int64 `json:"time_ns"`
+	SentBytes     int64 `json:"sent_bytes"`
+	ReceivedBytes int64 `json:"received_bytes"`
+	Collectives   int64
 }
 
 // TestTotals: a call that sends and receives counts once for its communicator

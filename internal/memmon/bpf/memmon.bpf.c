@@ -198,9 +198,7 @@ static void seen_range(struct mt_memmon_slot *s, const struct pt_regs *regs,
         change(s, from, bytes);
         break;
     case CALL_MADVISE:
-        if ((uint32_t)ARGUMENT_2(regs) == ADVICE_REMOVE) {
-            change_all(s); /* wherever else the file is mapped, too */
-        } else if (!keeps_memory((uint32_t)ARGUMENT_2(regs))) {
+        if (!keeps_memory((uint32_t)ARGUMENT_2(regs))) {
             change(s, from, bytes);
         }
         break;
@@ -230,6 +228,8 @@ static bool takes_somewhere(const struct pt_regs *regs, uint32_t call)
     case CALL_OPEN:
         return (ARGUMENT_1(regs) & OPEN_TRUNCATE) != 0;
 #endif
+    case CALL_MADVISE:
+        return (uint32_t)ARGUMENT_2(regs) == ADVICE_REMOVE;
     case CALL_SHMDT:
     case CALL_TRUNCATE:
     case CALL_FTRUNCATE:
